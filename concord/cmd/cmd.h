@@ -1,0 +1,19 @@
+/* cmd.h - the commands: one function and one file each, thin over a library. */
+#ifndef CONCORD_CMD_H
+#define CONCORD_CMD_H
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+    const char *summary;
+};
+
+/* One row a command, sorted by name. Included by main.c and for the declarations below. */
+#define COMMANDS(X)                                                                                                \
+    X(version, "print the version")
+
+#define X(name, summary) int cmd_##name(int argc, char **argv);
+COMMANDS(X)
+#undef X
+
+#endif
