@@ -1,0 +1,65 @@
+# The front door. `make verify` and `make test` do all their own set-up and are quick when nothing is to do.
+.DEFAULT_GOAL := help
+BUILD ?= build
+CAMPAIGN ?= campaigns/utils-checkpoint.yaml
+VERSIONS ?=
+# Releases that `make test` makes environments for.
+TEST_RELEASES ?= 2.7.1 2.12.0 2.13.0
+CONCORD = $(BUILD)/bin/concord
+JOBS ?= $(shell nproc)
+
+help:
+	@echo 'make verify [VERSIONS=2.12.0,...]  build everything, make the environments, run the reference campaign'
+	@echo 'make test                          unit tests, device tests and one end-to-end run'
+	@echo 'make build                         build only'
+	@echo 'make test-unit                     unit tests only (seconds)'
+	@echo 'make test-sanitize                 unit tests under ASan+UBSan, device and runner also under TSan'
+	@echo 'make test-cross                    aarch64 cross build, its unit tests under qemu-user'
+	@echo 'make bench                         ratios to CPU torch and other peers'
+	@echo 'make fuzz                          every fuzz target for FUZZ_SECONDS (60) each'
+	@echo 'make check-style                   clang-format, clang-tidy and ruff'
+	@echo 'make docs                          regenerate docs/operators.md from the operator rows'
+
+setup:
+	@scripts/setup.sh build
+
+configure: setup
+	@test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 2; }
+
+build: configure
+	@ninja -C $(BUILD) -j $(JOBS) --quiet
+
+verify: build
+	@$(CONCORD) verify $(CAMPAIGN) $(if $(VERSIONS),--versions $(VERSIONS))
+
+test: build
+	@scripts/test.sh $(BUILD) $(TEST_RELEASES)
+
+test-unit: build
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+
+test-sanitize: setup
+	@scripts/sanitize.sh
+
+test-cross:
+	@scripts/setup.sh build cross
+	@scripts/cross.sh
+
+bench: build
+	@scripts/bench.sh $(BUILD)
+
+fuzz:
+	@scripts/setup.sh build check
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+check-style: build
+	@scripts/setup.sh build check
+	@scripts/style.sh $(BUILD)
+
+docs: build
+	@scripts/docs.sh $(BUILD)
+
+clean:
+	rm -rf build build-* build.log
+
+.PHONY: help setup configure build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
