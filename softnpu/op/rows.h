@@ -111,8 +111,8 @@
     aclnnStatus opname##GetWorkspaceSize(FOR_EACH(OP_PROTO, args) uint64_t *workspaceSize,                         \
                                          aclOpExecutor **executor)                                                 \
     {                                                                                                              \
-        const op_arg values[] = {FOR_EACH(OP_VALUE, args)};                                                        \
-        return op_prepare(&row_##opname, values, workspaceSize, executor);                                         \
+        const op_arg row_args[] = {FOR_EACH(OP_VALUE, args)};                                                        \
+        return op_prepare(&row_##opname, row_args, workspaceSize, executor);                                         \
     }                                                                                                              \
     aclnnStatus opname(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)       \
     {                                                                                                              \
