@@ -1,0 +1,447 @@
+/* gemm.c - matrix products: operands as strided matrices, blocks over the pool, BLAS below. */
+#include "softnpu/op/gemm.h"
+#include "softnpu/kernel/igemm.h"
+#include "softnpu/op/blas.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+
+/* ---- bounded entry into BLAS
+ * ------------------------------------------------------------------------------------- */
+
+enum { BLAS_CALLERS = 24 };
+static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t blas_freed = PTHREAD_COND_INITIALIZER;
+static int blas_inside;
+static int blas_waiting;
+
+static bool blas_try(void)
+{
+    int n = __atomic_load_n(&blas_inside, __ATOMIC_SEQ_CST);
+    while (n < BLAS_CALLERS)
+        if (__atomic_compare_exchange_n(&blas_inside, &n, n + 1, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return true;
+    return false;
+}
+
+void blas_enter(void)
+{
+    if (blas_try()) return;
+    pthread_mutex_lock(&blas_lock);
+    __atomic_add_fetch(&blas_waiting, 1, __ATOMIC_SEQ_CST);
+    while (!blas_try()) pthread_cond_wait(&blas_freed, &blas_lock);
+    __atomic_sub_fetch(&blas_waiting, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&blas_lock);
+}
+
+void blas_leave(void)
+{
+    __atomic_sub_fetch(&blas_inside, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&blas_waiting, __ATOMIC_SEQ_CST)) return;
+    pthread_mutex_lock(&blas_lock);
+    pthread_cond_signal(&blas_freed);
+    pthread_mutex_unlock(&blas_lock);
+}
+
+/* ---- one block
+ * --------------------------------------------------------------------------------------------------- */
+
+/* How BLAS (row major) is told about a matrix with unit stride one way or the other. */
+struct blas_mat {
+    int trans, ld;
+};
+static struct blas_mat blas_view(const struct mat *m, int64_t rows, int64_t cols)
+{
+    if (m->cs == 1 && (m->rs >= cols || rows == 1))
+        return (struct blas_mat){BLAS_NO_TRANS, (int)(m->rs > cols ? m->rs : cols > 0 ? cols : 1)};
+    return (struct blas_mat){BLAS_TRANS, (int)(m->cs > rows ? m->cs : rows > 0 ? rows : 1)};
+}
+
+#define REAL_BLOCK(T, letter)                                                                                \
+    static void block_##letter(const struct gemm *g)                                                         \
+    {                                                                                                        \
+        struct blas_mat a = blas_view(&g->a, g->m, g->k), b = blas_view(&g->b, g->k, g->n);                  \
+        T alpha = (T)creal(g->alpha), beta = (T)creal(g->beta);                                              \
+        if (g->n == 1 && g->k > 0) {                                                                         \
+            bool t = a.trans == BLAS_TRANS;                                                                  \
+            int inc = (int)(b.trans == BLAS_TRANS ? 1 : b.ld);                                               \
+            cblas_##letter##gemv(BLAS_ROW_MAJOR, a.trans, (int)(t ? g->k : g->m), (int)(t ? g->m : g->k),    \
+                                 alpha, g->a.p, a.ld, g->b.p, inc, beta, g->c.p, (int)g->c.rs);              \
+            return;                                                                                          \
+        }                                                                                                    \
+        cblas_##letter##gemm(BLAS_ROW_MAJOR, a.trans, b.trans, (int)g->m, (int)g->n, (int)g->k, alpha,       \
+                             g->a.p, a.ld, g->b.p, b.ld, beta, g->c.p, (int)g->c.rs);                        \
+    }
+REAL_BLOCK(float, s)
+REAL_BLOCK(double, d)
+
+#define COMPLEX_BLOCK(T, letter)                                                                             \
+    static void block_##letter(const struct gemm *g)                                                         \
+    {                                                                                                        \
+        struct blas_mat a = blas_view(&g->a, g->m, g->k), b = blas_view(&g->b, g->k, g->n);                  \
+        T alpha = (T)g->alpha, beta = (T)g->beta;                                                            \
+        cblas_##letter##gemm(BLAS_ROW_MAJOR, a.trans, b.trans, (int)g->m, (int)g->n, (int)g->k, &alpha,      \
+                             g->a.p, a.ld, g->b.p, b.ld, &beta, g->c.p, (int)g->c.rs);                       \
+    }
+COMPLEX_BLOCK(float _Complex, c)
+COMPLEX_BLOCK(double _Complex, z)
+
+static void block_integer(const struct gemm *g)
+{
+    struct igemm_args i = {
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .a = g->a.p,
+        .ars = g->a.rs,
+        .acs = g->a.cs,
+        .b = g->b.p,
+        .brs = g->b.rs,
+        .bcs = g->b.cs,
+        .c = g->c.p,
+        .crs = g->c.rs,
+        .alpha = g->ialpha,
+        .beta = g->ibeta,
+    };
+    igemm_kernels()->run[g->type](&i);
+}
+
+static void (*const float_block[SN_NDTYPES])(const struct gemm *) = {
+    [ACL_FLOAT] = block_s, [ACL_DOUBLE] = block_d, [ACL_COMPLEX64] = block_c, [ACL_COMPLEX128] = block_z};
+
+/* c = beta c where there is nothing to add up. BLAS need not look at beta then. */
+static void block_empty(const struct gemm *g)
+{
+    size_t size = sn_size(g->type);
+    if (g->beta == 0)
+        for (int64_t i = 0; i < g->m; i++)
+            memset((char *)g->c.p + (size_t)(i * g->c.rs) * size, 0, (size_t)g->n * size);
+    else
+        float_block[g->type](g);
+}
+
+/* g with c row major: a column-major c is the row-major product of the transposes. */
+static struct gemm row_major(const struct gemm *g)
+{
+    struct gemm r = *g;
+    if (g->n == 1) r.c.cs = 1;
+    if (g->n == 1 || (g->m > 1 && g->c.cs == 1)) return r;
+    r.m = g->n, r.n = g->m;
+    r.a = g->b, r.b = g->a;
+    r.a.rs = g->b.cs, r.a.cs = g->b.rs;
+    r.b.rs = g->a.cs, r.b.cs = g->a.rs;
+    r.c.rs = g->c.cs, r.c.cs = 1;
+    return r;
+}
+
+static void block_run(const struct gemm *g)
+{
+    if (g->m == 0 || g->n == 0) return;
+    if (!float_block[g->type]) {
+        block_integer(g);
+        return;
+    }
+    blas_enter();
+    if (g->k == 0)
+        block_empty(g);
+    else
+        float_block[g->type](g);
+    blas_leave();
+}
+
+void gemm_serial(const struct gemm *g)
+{
+    struct gemm r = row_major(g);
+    block_run(&r);
+}
+
+bool gemm_has(aclDataType type)
+{
+    if ((int)type < 0 || (int)type >= SN_NDTYPES) return false;
+    return float_block[type] || ((int)type < IGEMM_TYPES && igemm_kernels()->run[type]);
+}
+
+void gemm_init(struct gemm *g, aclDataType type, int64_t m, int64_t n, int64_t k)
+{
+    *g = (struct gemm){.type = type, .m = m, .n = n, .k = k, .alpha = 1, .ialpha = 1};
+}
+
+/* ---- splitting
+ * --------------------------------------------------------------------------------------------------- */
+
+enum {
+    BLOCK_WORK = 1 << 22, /* multiplications that are worth a piece of their own */
+    BLOCK_SIDE = 256,     /* smaller blocks spend their time packing operands */
+    SPLIT_DEPTH = 4096,   /* shortest part of a long sum over k */
+    SPLIT_PARTS = 16,
+    SPLIT_OUT = 1 << 16, /* largest result whose sum over k is split */
+};
+
+struct plan {
+    struct gemm g;
+    int64_t mb, nb, rows, cols; /* block size, blocks down and across */
+    int64_t batches, group;     /* all batch indices, how many of them one piece does */
+    int64_t parts, kb;          /* of the sum over k */
+    char *partial;
+};
+
+static void *advance(const struct gemm *g, const struct mat *m, int64_t batch, int64_t i, int64_t j)
+{
+    int64_t at = i * m->rs + j * m->cs;
+    for (int32_t d = g->nbatch - 1; d >= 0; d--) {
+        at += batch % g->bdim[d] * m->bs[d];
+        batch /= g->bdim[d];
+    }
+    return (char *)m->p + at * (int64_t)sn_size(g->type);
+}
+
+/* The block's product for one batch index, or for all of them added up. */
+static void plan_block(const struct plan *p, int64_t batch, int64_t i, int64_t j)
+{
+    const struct gemm *g = &p->g;
+    struct gemm s = *g;
+    s.m = g->m - i < p->mb ? g->m - i : p->mb;
+    s.n = g->n - j < p->nb ? g->n - j : p->nb;
+    s.c.p = advance(g, &g->c, batch, i, j);
+    int64_t last = g->sum ? p->batches : batch + 1;
+    for (int64_t b = batch; b < last; b++) {
+        s.a.p = advance(g, &g->a, b, i, 0);
+        s.b.p = advance(g, &g->b, b, 0, j);
+        block_run(&s);
+        s.beta = 1, s.ibeta = 1;
+    }
+}
+
+static void plan_piece(void *ctx, int64_t begin, int64_t end)
+{
+    const struct plan *p = ctx;
+    for (int64_t piece = begin; piece < end; piece++) {
+        int64_t cell = piece % (p->rows * p->cols), group = piece / (p->rows * p->cols);
+        int64_t last = (group + 1) * p->group;
+        if (last > p->batches) last = p->batches;
+        for (int64_t b = group * p->group; b < last; b++)
+            plan_block(p, b, cell / p->cols * p->mb, cell % p->cols * p->nb);
+    }
+}
+
+/* Part p of a long sum, into its own partial result. */
+static void part_piece(void *ctx, int64_t begin, int64_t end)
+{
+    const struct plan *p = ctx;
+    for (int64_t part = begin; part < end; part++) {
+        struct gemm s = p->g;
+        int64_t at = part * p->kb;
+        s.k = s.k - at < p->kb ? s.k - at : p->kb;
+        s.a.p = advance(&s, &s.a, 0, 0, at);
+        s.b.p = advance(&s, &s.b, 0, at, 0);
+        s.c =
+            (struct mat){.p = p->partial + (size_t)(part * s.m * s.n) * sn_size(s.type), .rs = s.n, .cs = 1};
+        s.beta = 0;
+        block_run(&s);
+    }
+}
+
+#define ADD_PARTS(T, letter)                                                                                 \
+    static void add_parts_##letter(const struct plan *p)                                                     \
+    {                                                                                                        \
+        const struct gemm *g = &p->g;                                                                        \
+        T beta = (T)creal(g->beta);                                                                          \
+        for (int64_t i = 0; i < g->m; i++) {                                                                 \
+            T *row = (T *)g->c.p + i * g->c.rs;                                                              \
+            const T *part = (const T *)p->partial + i * g->n;                                                \
+            for (int64_t j = 0; j < g->n; j++) {                                                             \
+                T sum = 0;                                                                                   \
+                for (int64_t x = 0; x < p->parts; x++) sum += part[x * g->m * g->n + j];                     \
+                row[j] = beta == 0 ? sum : sum + beta * row[j];                                              \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+ADD_PARTS(float, s)
+ADD_PARTS(double, d)
+
+/* Adjacent batch dimensions that only lengthen a (one b for all of them) become rows. */
+static void fold_batch(struct gemm *g)
+{
+    while (g->nbatch && !g->sum) {
+        int32_t d = g->nbatch - 1;
+        bool one = g->bdim[d] == 1;
+        if (!one &&
+            (g->b.bs[d] != 0 || g->a.bs[d] != g->m * g->a.rs || g->c.bs[d] != g->m * g->c.rs || g->a.cs != 1))
+            return;
+        g->m *= g->bdim[d];
+        g->nbatch--;
+    }
+}
+
+static void split(struct plan *p)
+{
+    const struct gemm *g = &p->g;
+    int64_t depth = g->k > 0 ? g->k : 1;
+    p->mb = g->m, p->nb = g->n, p->group = 1;
+    while (p->mb * p->nb * depth > BLOCK_WORK && (p->mb > BLOCK_SIDE || p->nb > BLOCK_SIDE))
+        if (p->mb >= p->nb)
+            p->mb = (p->mb / 2 + 15) / 16 * 16;
+        else
+            p->nb = (p->nb / 2 + 15) / 16 * 16;
+    p->rows = (g->m + p->mb - 1) / p->mb, p->cols = (g->n + p->nb - 1) / p->nb;
+    int64_t work = g->m * g->n * depth;
+    if (p->rows * p->cols == 1 && work < BLOCK_WORK / 4) p->group = BLOCK_WORK / 4 / (work + 64) + 1;
+}
+
+static bool split_sum(op_call *c, struct plan *p)
+{
+    const struct gemm *g = &p->g;
+    if (p->batches != 1 || g->sum || (g->type != ACL_FLOAT && g->type != ACL_DOUBLE)) return false;
+    if (g->m * g->n > SPLIT_OUT || g->k < 2 * SPLIT_DEPTH || g->m * g->n * g->k < BLOCK_WORK) return false;
+    int64_t parts = g->k / SPLIT_DEPTH < SPLIT_PARTS ? g->k / SPLIT_DEPTH : SPLIT_PARTS;
+    p->kb = ((g->k + parts - 1) / parts + 15) / 16 * 16;
+    p->parts = (g->k + p->kb - 1) / p->kb;
+    p->partial = op_scratch(c, (size_t)(p->parts * g->m * g->n) * sn_size(g->type));
+    return true;
+}
+
+void gemm_run(op_call *c, const struct gemm *g)
+{
+    struct plan p = {.g = row_major(g), .batches = 1};
+    fold_batch(&p.g);
+    for (int32_t d = 0; d < p.g.nbatch; d++) p.batches *= p.g.bdim[d];
+    if (p.g.m == 0 || p.g.n == 0 || p.batches == 0) {
+        if (!p.g.sum || p.g.m == 0 || p.g.n == 0) return;
+        p.batches = 1, p.g.nbatch = 0, p.g.k = 0;
+    }
+    if (split_sum(c, &p)) {
+        rt_pool_run(p.parts, 1, part_piece, &p);
+        (g->type == ACL_FLOAT ? add_parts_s : add_parts_d)(&p);
+        return;
+    }
+    split(&p);
+    if (p.g.sum) {
+        rt_pool_run(p.rows * p.cols, 1, plan_piece, &p);
+        return;
+    }
+    int64_t groups = (p.batches + p.group - 1) / p.group;
+    rt_pool_run(groups * p.rows * p.cols, 1, plan_piece, &p);
+}
+
+/* ---- operands
+ * ---------------------------------------------------------------------------------------------------- */
+
+bool cube_rounds(int cube_math)
+{
+    return rt_settings()->hf32 && (cube_math == 1 || cube_math == 2 || cube_math == 3);
+}
+
+/* cube math types: 1 down precision (HF32 on a 910B), 2 f16, 3 HF32. */
+void cube_round(float *x, int64_t n, int cube_math)
+{
+    if (cube_math == 2) {
+        enum { CHUNK = 512 };
+        uint16_t half[CHUNK];
+        for (int64_t i = 0; i < n; i += CHUNK) {
+            int64_t len = n - i < CHUNK ? n - i : CHUNK;
+            sn_convert(half, ACL_FLOAT16, x + i, ACL_FLOAT, len);
+            sn_convert(x + i, ACL_FLOAT, half, ACL_FLOAT16, len);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        if ((bits & 0x7f800000u) != 0x7f800000u) bits = (((bits >> 12) + 1) >> 1) << 13;
+        memcpy(x + i, &bits, sizeof bits);
+    }
+}
+
+/* BLAS can read it where it lies: unit stride one way, no overlap the other way, strides that fit its
+ * integers. */
+static bool blas_can(int64_t rows, int64_t cols, int64_t rs, int64_t cs)
+{
+    if (rs < 0 || cs < 0 || rs > INT_MAX || cs > INT_MAX) return false;
+    if (cs == 1 && rs >= cols && rs > 0) return true;
+    return rs == 1 && cs >= rows && cs > 0;
+}
+
+/* Strides of size-1 dimensions say nothing: give them values that suit BLAS. */
+static void tidy(int64_t rows, int64_t cols, int64_t *rs, int64_t *cs)
+{
+    if (cols <= 1 && rows <= 1)
+        *rs = 1, *cs = 1;
+    else if (cols <= 1)
+        *cs = *rs == 1 ? rows : 1;
+    else if (rows <= 1)
+        *rs = *cs == 1 ? cols : 1;
+}
+
+/* A copy of t, contiguous in the order its bytes already have, type `as`; broadcast dimensions are copied
+ * once. */
+static void mat_copy(op_call *c, const aclTensor *t, aclDataType as, bool fresh, struct mat *m)
+{
+    aclTensor v = *t, w;
+    int32_t r = v.rank;
+    bool swap = v.stride[r - 2] < v.stride[r - 1] && v.stride[r - 2] > 0;
+    if (swap) {
+        int64_t d = v.dim[r - 1], s = v.stride[r - 1];
+        v.dim[r - 1] = v.dim[r - 2], v.stride[r - 1] = v.stride[r - 2];
+        v.dim[r - 2] = d, v.stride[r - 2] = s;
+    }
+    for (int32_t d = 0; d < r - 2; d++)
+        if (v.stride[d] == 0 && v.dim[d] > 1) v.dim[d] = 1;
+    int64_t cols = v.dim[r - 1], step = v.dim[r - 2] * cols;
+    for (int32_t d = r - 3; d >= 0; d--) {
+        m->bs[d] = v.dim[d] == t->dim[d] ? step : 0;
+        step *= v.dim[d];
+    }
+    if (fresh) {
+        m->p = op_scratch(c, (size_t)sn_numel(&v) * sn_size(as) + 1);
+        sn_wrap(&w, as, r, v.dim, m->p);
+        op_copy(c, &w, &v);
+    } else
+        m->p = op_in(c, &v, as);
+    m->rs = swap ? 1 : cols, m->cs = swap ? cols : 1;
+    tidy(t->dim[r - 2], t->dim[r - 1], &m->rs, &m->cs);
+}
+
+void mat_in(op_call *c, const aclTensor *t, aclDataType as, int cube_math, struct mat *m)
+{
+    int32_t r = t->rank;
+    bool round = as == ACL_FLOAT && t->dtype == ACL_FLOAT && cube_rounds(cube_math);
+    int64_t rows = t->dim[r - 2], cols = t->dim[r - 1], rs = t->stride[r - 2], cs = t->stride[r - 1];
+    *m = (struct mat){0};
+    tidy(rows, cols, &rs, &cs);
+    if (t->dtype != as || round || !blas_can(rows, cols, rs, cs) || sn_numel(t) == 0) {
+        mat_copy(c, t, as, round, m);
+        int64_t n = 1;
+        for (int32_t d = 0; d < r; d++) n *= d < r - 2 && m->bs[d] == 0 && t->dim[d] > 1 ? 1 : t->dim[d];
+        if (round) cube_round(m->p, n, cube_math);
+        return;
+    }
+    m->p = sn_data(t), m->rs = rs, m->cs = cs;
+    for (int32_t d = 0; d < r - 2; d++) m->bs[d] = t->stride[d];
+}
+
+void mat_out(op_call *c, const aclTensor *t, aclDataType as, bool scratch, struct mat *m)
+{
+    int32_t r = t->rank;
+    int64_t rows = t->dim[r - 2], cols = t->dim[r - 1], rs = t->stride[r - 2], cs = t->stride[r - 1];
+    *m = (struct mat){0};
+    tidy(rows, cols, &rs, &cs);
+    if (t->dtype == as && !scratch && blas_can(rows, cols, rs, cs)) {
+        m->p = sn_data(t), m->rs = rs, m->cs = cs;
+        for (int32_t d = 0; d < r - 2; d++) m->bs[d] = t->stride[d];
+        return;
+    }
+    m->p = op_scratch(c, (size_t)sn_numel(t) * sn_size(as) + 1);
+    m->rs = cols, m->cs = 1;
+    tidy(rows, cols, &m->rs, &m->cs);
+    int64_t step = rows * cols;
+    for (int32_t d = r - 3; d >= 0; d--) m->bs[d] = step, step *= t->dim[d];
+}
+
+void mat_out_done(op_call *c, const aclTensor *t, aclDataType as, const struct mat *m)
+{
+    aclTensor w;
+    if (sn_numel(t) == 0 || m->p == sn_data(t)) return;
+    sn_wrap(&w, as, t->rank, t->dim, m->p);
+    op_copy(c, t, &w);
+}
