@@ -78,6 +78,7 @@ typedef struct op_row {
     int (*run)(op_call *c);              /* phase 2, stream order: does the work. Returns 0 or an error code. */
     const void *aux;                     /* what distinguishes rows that share functions */
     unsigned flags;
+    uint64_t *launches;                  /* calls that ran to their end; atomic */
 } op_row;
 
 enum op_flags {

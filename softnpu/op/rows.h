@@ -94,6 +94,7 @@
     _Static_assert(!ACCEPT_COUNT(opname) ||                                                                        \
                        ACCEPT_COUNT(opname) == sizeof params_##opname / sizeof *params_##opname,                   \
                    #opname ": accept.tsv has another number of arguments");                                        \
+    static uint64_t launches_##opname;                                                                             \
     static const op_row row_##opname = {                                                                           \
         .name = #opname,                                                                                           \
         .param = params_##opname,                                                                                  \
@@ -103,6 +104,7 @@
         .run = run_,                                                                                               \
         .aux = aux_,                                                                                               \
         .flags = flags_,                                                                                           \
+        .launches = &launches_##opname,                                                                            \
     };                                                                                                             \
     ACL_EXPORT aclnnStatus opname##GetWorkspaceSize(FOR_EACH(OP_PROTO, args) uint64_t *workspaceSize,              \
                                                     aclOpExecutor **executor);                                     \

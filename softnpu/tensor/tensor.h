@@ -12,6 +12,7 @@ struct aclTensor {
     aclDataType dtype;
     aclFormat format;
     int32_t rank;                 /* as created; dims beyond SN_MAX_DIMS are not kept and always refused */
+    bool kernel;                  /* data is kernel memory (sn_wrap), not a device address */
     int64_t dim[SN_MAX_DIMS];
     int64_t stride[SN_MAX_DIMS];  /* elements */
     int64_t offset;               /* elements from data */
@@ -84,7 +85,7 @@ bool sn_expand(const aclTensor *t, const int64_t *dim, int32_t rank, aclTensor *
 char *sn_shape_str(const aclTensor *t, char out[256]);
 /* Kernel address of element 0 of the view; NULL if the tensor has no elements. Only valid in a running kernel. */
 void *sn_data(const aclTensor *t);
-/* Fills a descriptor for contiguous kernel memory (scratch). data_is_kernel memory: sn_data gives p itself. */
+/* Fills a descriptor for contiguous kernel memory (scratch): sn_data gives p itself. */
 void sn_wrap(aclTensor *out, aclDataType t, int32_t rank, const int64_t *dim, void *p);
 /* True when the bytes of the two views may overlap (conservative for interleaved views of one storage). */
 bool sn_overlap(const aclTensor *a, const aclTensor *b);
