@@ -1,8 +1,9 @@
 /* fault.h - faults on request: SOFTNPU_FAULT=KIND:ARGUMENT[,KIND:ARGUMENT...]
  *
- *     alloc:N          the Nth device allocation fails with 207001      stream:N        the Nth stream task ends with 507015
- *     wrong:OP[:N]     the Nth launch of OP computes a wrong result      fail:OP[:N]     its launch fails with 561000
- *     hang:OP[:N]      it never ends by itself                          crash:OP[:N]    it kills the process (SIGSEGV)
+ *     alloc:N          the Nth device allocation fails with 207001      stream:N        the Nth stream task
+ * ends with 507015 wrong:OP[:N]     the Nth launch of OP computes a wrong result      fail:OP[:N]     its
+ * launch fails with 561000 hang:OP[:N]      it never ends by itself                          crash:OP[:N] it
+ * kills the process (SIGSEGV)
  *
  * Without :N every launch is meant. Docs: docs/device.md. */
 #ifndef SOFTNPU_FAULT_H
@@ -30,10 +31,11 @@ struct rt_fault {
 
 /* True if any fault is set: the cheap test for the hot path. */
 bool rt_fault_any(void);
-/* Counts one hit of (kind, name) on every fault that matches, and returns one whose turn it is, or NULL. name is NULL for
- * alloc and stream. Thread safe. */
+/* Counts one hit of (kind, name) on every fault that matches, and returns one whose turn it is, or NULL. name
+ * is NULL for alloc and stream. Thread safe. */
 const struct rt_fault *rt_fault_match(enum rt_fault_kind kind, const char *name);
-/* A kernel that hangs: returns 507014 when the operator time limit is over, 507054 when the stream is aborted. */
+/* A kernel that hangs: returns 507014 when the operator time limit is over, 507054 when the stream is
+ * aborted. */
 int rt_fault_hang(void);
 /* Replaces the faults (tests). spec NULL: none. False, with a line on stderr, if spec is malformed. */
 bool rt_fault_set(const char *spec);

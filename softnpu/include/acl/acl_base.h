@@ -1,7 +1,7 @@
 /* acl_base.h - types and codes shared by the whole AscendCL interface.
  *
- * Source of the facts: the public AscendCL API reference (Ascend Community, "aclDataType", "aclFormat", "aclError")
- * and the values the torch_npu wheels use. The text of this header is our own.
+ * Source of the facts: the public AscendCL API reference (Ascend Community, "aclDataType", "aclFormat",
+ * "aclError") and the values the torch_npu wheels use. The text of this header is our own.
  */
 #ifndef SOFTNPU_ACL_BASE_H
 #define SOFTNPU_ACL_BASE_H
@@ -26,6 +26,12 @@ enum {
     ACL_ERROR_INVALID_PARAM = 100000,
     ACL_ERROR_UNINITIALIZE = 100001,
     ACL_ERROR_REPEAT_INITIALIZE = 100002,
+    ACL_ERROR_INVALID_FILE = 100003,
+    ACL_ERROR_REPEAT_SUBSCRIBE = 100033,
+    ACL_ERROR_STREAM_NOT_SUBSCRIBE = 100034,
+    ACL_ERROR_THREAD_NOT_SUBSCRIBE = 100035,
+    ACL_ERROR_WAIT_CALLBACK_TIMEOUT = 100036,
+    ACL_ERROR_REPEAT_FINALIZE = 100037,
     ACL_ERROR_API_NOT_SUPPORT = 200001,
     ACL_ERROR_BAD_ALLOC = 200000,
     ACL_ERROR_STORAGE_OVER_LIMIT = 300000,
@@ -37,11 +43,13 @@ enum {
     ACL_ERROR_RT_STREAM_CONTEXT = 107003,
     ACL_ERROR_RT_MODEL_CONTEXT = 107004,
     ACL_ERROR_RT_EVENT_RECORDER_NULL = 107006,
+    ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID = 107013,
     ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000,
     ACL_ERROR_RT_STREAM_SYNC_TIMEOUT = 107020,
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT = 107021,
     ACL_ERROR_RT_INTERNAL_ERROR = 507000,
+    ACL_ERROR_RT_REPORT_TIMEOUT = 507012,
     ACL_ERROR_RT_AICORE_EXCEPTION = 507015,
     ACL_ERROR_RT_AICORE_TIMEOUT = 507014,
     ACL_ERROR_RT_DEVICE_MEM_ERROR = 507053,

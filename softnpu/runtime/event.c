@@ -1,0 +1,356 @@
+/* event.c - events, and waiting for values in device memory.
+ *
+ * Recording gives an event a new generation; the stream completes that generation when it gets there. A wait
+ * is for the generation that was current when it was asked for, so an event can be recorded again while
+ * others still wait. */
+#include "softnpu/runtime/internal.h"
+
+#include <stdlib.h>
+
+#define EVENT_MAGIC 0xE7E47u
+
+struct rt_event {
+    uint32_t magic, id, flags;
+    atomic_int refs;        /* the handle and every queued task */
+    atomic_ullong recorded; /* generations asked for; 0: never */
+    atomic_ullong done;     /* generations completed */
+    atomic_ullong time_ns;  /* when the latest was completed */
+    atomic_int waiting;     /* stream waits not yet over */
+};
+
+static atomic_uint next_id;
+
+static struct rt_event *event_of(aclrtEvent handle)
+{
+    struct rt_event *e = handle;
+    return e && e->magic == EVENT_MAGIC ? e : NULL;
+}
+
+#define EVENT(e, handle)                                                                                     \
+    struct rt_event *e = event_of(handle);                                                                   \
+    if (!e) return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: no such event", __func__)
+
+static void unref(struct rt_event *e)
+{
+    if (atomic_fetch_sub(&e->refs, 1) == 1) {
+        e->magic = 0;
+        free(e);
+    }
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flags)
+{
+    RT_NEED(event, ACL_ERROR_INVALID_PARAM);
+    struct rt_event *e = calloc(1, sizeof *e);
+    if (!e) return rt_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event");
+    e->magic = EVENT_MAGIC;
+    e->id = atomic_fetch_add(&next_id, 1);
+    e->flags = flags;
+    atomic_store(&e->refs, 1);
+    *event = e;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flags)
+{
+    return aclrtCreateEventExWithFlag(event, flags);
+}
+aclError aclrtCreateEvent(aclrtEvent *event)
+{
+    return aclrtCreateEventExWithFlag(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE);
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event)
+{
+    EVENT(e, event);
+    unref(e);
+    return ACL_SUCCESS;
+}
+
+aclError aclrtGetEventId(aclrtEvent event, uint32_t *id)
+{
+    RT_NEED(id, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    *id = e->id;
+    return ACL_SUCCESS;
+}
+
+/* ---- tasks
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct event_task {
+    struct rt_task task;
+    struct rt_event *e;
+    unsigned long long generation;
+    int32_t timeout_ms;
+};
+
+static bool is_done(void *arg)
+{
+    struct event_task *t = arg;
+    return atomic_load(&t->e->done) >= t->generation;
+}
+
+static void complete(struct rt_event *e, unsigned long long generation)
+{
+    atomic_store(&e->time_ns, rt_now_ns());
+    unsigned long long before = atomic_load(&e->done);
+    while (before < generation && !atomic_compare_exchange_weak(&e->done, &before, generation)) {
+    }
+    rt_wait_notify();
+}
+
+static int run_record(struct rt_task *task)
+{
+    struct event_task *t = (struct event_task *)task;
+    complete(t->e, t->generation);
+    unref(t->e);
+    free(t);
+    return 0;
+}
+
+static int run_reset(struct rt_task *task)
+{
+    struct event_task *t = (struct event_task *)task;
+    unsigned long long same = t->generation;
+    if (atomic_compare_exchange_strong(&t->e->recorded, &same, 0)) atomic_store(&t->e->done, 0);
+    unref(t->e);
+    free(t);
+    return 0;
+}
+
+static void drop_wait(struct rt_task *task)
+{
+    struct event_task *t = (struct event_task *)task;
+    atomic_fetch_sub(&t->e->waiting, 1);
+    unref(t->e);
+    free(t);
+}
+
+static int run_wait(struct rt_task *task)
+{
+    struct event_task *t = (struct event_task *)task;
+    bool ok = rt_wait_until(is_done, t, rt_deadline(t->timeout_ms), true);
+    int code = ok || rt_task_cancelled() ? 0 : ACL_ERROR_RT_REPORT_TIMEOUT;
+    if (code) rt_fail(code, "event %u was not recorded within %d ms", t->e->id, t->timeout_ms);
+    drop_wait(task);
+    return code;
+}
+
+static struct event_task *new_task(struct rt_event *e, int (*run)(struct rt_task *),
+                                   void (*drop)(struct rt_task *), unsigned long long generation)
+{
+    struct event_task *t = malloc(sizeof *t);
+    if (!t) return NULL;
+    *t = (struct event_task){{NULL, run, drop}, e, generation, -1};
+    atomic_fetch_add(&e->refs, 1);
+    return t;
+}
+
+/* ---- recording and waiting
+ * -------------------------------------------------------------------------------------------- */
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    EVENT(e, event);
+    int code;
+    struct rt_stream *s = rt_stream_of(stream, __func__, &code);
+    if (!s) return code;
+    unsigned long long generation = atomic_fetch_add(&e->recorded, 1) + 1;
+    if (rt_stream_enter(s)) {
+        complete(e, generation);
+        return rt_stream_leave(s, 0);
+    }
+    struct event_task *t = new_task(e, run_record, rt_task_always, generation);
+    return t ? rt_stream_queue(s, &t->task, true)
+             : rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtRecordEvent: no memory");
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+{
+    EVENT(e, event);
+    int code;
+    struct rt_stream *s = rt_stream_of(stream, __func__, &code);
+    if (!s) return code;
+    struct event_task *t = new_task(e, run_reset, rt_task_always, atomic_load(&e->recorded));
+    return t ? rt_stream_queue(s, &t->task, true)
+             : rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtResetEvent: no memory");
+}
+
+/* An event that was never recorded, or is complete, has nothing to wait for. */
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+{
+    EVENT(e, event);
+    int code;
+    struct rt_stream *s = rt_stream_of(stream, __func__, &code);
+    if (!s) return code;
+    unsigned long long generation = atomic_load(&e->recorded);
+    if (atomic_load(&e->done) >= generation) return ACL_SUCCESS;
+    struct event_task *t = new_task(e, run_wait, drop_wait, generation);
+    if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtStreamWaitEvent: no memory");
+    t->timeout_ms = timeout;
+    atomic_fetch_add(&e->waiting, 1);
+    return rt_stream_queue(s, &t->task, false);
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    int limit = rt_op_wait_timeout_s();
+    return aclrtStreamWaitEventWithTimeout(stream, event, !limit || limit > 2000000 ? -1 : limit * 1000);
+}
+
+/* ---- asking
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static bool complete_now(struct rt_event *e)
+{
+    unsigned long long generation = atomic_load(&e->recorded);
+    return generation && atomic_load(&e->done) >= generation;
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
+{
+    RT_NEED(status, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    *status = complete_now(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
+{
+    RT_NEED(status, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    *status = complete_now(e) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
+{
+    RT_NEED(status, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    *status = atomic_load(&e->waiting) ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+{
+    RT_NEED(timeout >= -1, ACL_ERROR_RT_PARAM_INVALID);
+    EVENT(e, event);
+    struct event_task t = {.e = e, .generation = atomic_load(&e->recorded)};
+    if (!t.generation)
+        return rt_fail(ACL_ERROR_RT_EVENT_RECORDER_NULL, "aclrtSynchronizeEvent: event %u was never recorded",
+                       e->id);
+    atomic_fetch_add(&e->refs, 1);
+    bool ok = rt_wait_until(is_done, &t, rt_deadline(timeout), false);
+    unref(e);
+    return ok ? ACL_SUCCESS
+              : rt_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEvent: not complete after %d ms",
+                        timeout);
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event)
+{
+    return aclrtSynchronizeEventWithTimeout(event, -1);
+}
+
+aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
+{
+    RT_NEED(ms, ACL_ERROR_INVALID_PARAM);
+    EVENT(a, start);
+    EVENT(b, end);
+    if (!complete_now(a) || !complete_now(b))
+        return rt_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                       "aclrtEventElapsedTime: both events must be recorded and complete");
+    int64_t ns = (int64_t)(atomic_load(&b->time_ns) - atomic_load(&a->time_ns));
+    *ms = (float)((double)ns / 1e6);
+    return ACL_SUCCESS;
+}
+
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
+{
+    RT_NEED(timestamp, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    if (!complete_now(e))
+        return rt_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                       "aclrtEventGetTimestamp: the event is not complete");
+    *timestamp = atomic_load(&e->time_ns) / 1000;
+    return ACL_SUCCESS;
+}
+
+/* ---- values in device memory
+ * ------------------------------------------------------------------------------------------------ */
+
+struct value_task {
+    struct rt_task task;
+    _Atomic(uint64_t) *at;
+    uint64_t value;
+    uint32_t condition;
+};
+
+static void drop_value(struct rt_task *task)
+{
+    free(task);
+}
+
+static int run_write(struct rt_task *task)
+{
+    struct value_task *t = (struct value_task *)task;
+    atomic_store(t->at, t->value);
+    rt_wait_notify();
+    free(t);
+    return 0;
+}
+
+static bool value_holds(void *arg)
+{
+    struct value_task *t = arg;
+    uint64_t v = atomic_load(t->at);
+    switch (t->condition) {
+    case ACL_STREAM_WAIT_VALUE_GEQ:
+        return (int64_t)(v - t->value) >= 0;
+    case ACL_STREAM_WAIT_VALUE_EQ:
+        return v == t->value;
+    case ACL_STREAM_WAIT_VALUE_AND:
+        return (v & t->value) != 0;
+    default:
+        return ~(v | t->value) != 0;
+    }
+}
+
+/* Kernels and copies write the value without telling: look again every millisecond. */
+static int run_value_wait(struct rt_task *task)
+{
+    struct value_task *t = (struct value_task *)task;
+    while (!rt_wait_until(value_holds, t, rt_deadline(1), true) && !rt_task_cancelled()) {
+    }
+    free(t);
+    return 0;
+}
+
+static int push_value(void *dev, uint64_t value, uint32_t condition, aclrtStream stream,
+                      int (*run)(struct rt_task *), const char *function)
+{
+    if (!dev || !rt_is_device_ptr(dev) || (uintptr_t)dev % 8)
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not an 8-byte aligned device address", function,
+                       dev);
+    int code;
+    struct rt_stream *s = rt_stream_of(stream, function, &code);
+    if (!s) return code;
+    struct value_task *t = malloc(sizeof *t);
+    if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
+    *t = (struct value_task){{NULL, run, drop_value}, rt_kernel_ptr(dev), value, condition};
+    return rt_stream_queue(s, &t->task, run == run_write);
+}
+
+aclError aclrtValueWrite(void *dev, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+    RT_NEED(flag == 0, ACL_ERROR_RT_PARAM_INVALID);
+    return push_value(dev, value, 0, stream, run_write, __func__);
+}
+
+aclError aclrtValueWait(void *dev, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+    RT_NEED(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_RT_PARAM_INVALID);
+    return push_value(dev, value, flag, stream, run_value_wait, __func__);
+}
