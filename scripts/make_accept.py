@@ -20,14 +20,14 @@ def rows(path: str) -> list[dict[str, str]]:
 
 
 def ranks(text: str) -> str:
-    """The documented range as lo-hi. Numbers above 8 are sizes, not ranks; "1-8" is how documents write "any rank",
-    and the plugin passes 0-dimensional tensors to those operators, so its lower bound is 0."""
+    """The documented range as lo-hi. Numbers above 8 are sizes, not ranks; "1-8" and a lone 8 are how documents write
+    "any rank", and the plugin passes 0-dimensional tensors to those operators, so its lower bound is 0."""
     numbers = [n for n in map(int, re.findall(r"\d+", text)) if n <= 8]
     if not numbers:
         return "0-8"
     lo = 0 if text.startswith("<") else min(numbers)
     hi = max(numbers)
-    return "0-8" if (lo, hi) == (1, 8) else f"{lo}-{hi}"
+    return "0-8" if (lo, hi) in ((1, 8), (8, 8)) else f"{lo}-{hi}"
 
 
 def is_tensor(kind: str) -> bool:
