@@ -46,6 +46,7 @@ test-cross:
 	@scripts/cross.sh
 
 bench: build
+	@ninja -C $(BUILD) --quiet bench_launch
 	@scripts/bench.sh $(BUILD)
 
 fuzz:

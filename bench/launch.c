@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
     void *memory;
     aclrtStream stream;
-    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST) ||
+    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&memory, 4096, 0) ||
         aclrtCreateStream(&stream) || aclrtMemset(memory, 4096, 0, 4096)) {
         fprintf(stderr, "bench_launch: the device does not start: %s\n", aclGetRecentErrMsg());
         return 2;

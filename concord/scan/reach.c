@@ -265,7 +265,7 @@ static void describe(const struct reach *r, struct scan_file *file, uint32_t api
         if (!t.tensor_row && site->match >= SCAN_METHOD)
             t.tensor_row = tensor_in(f, (struct py_span){site->start, site->end, site->row}, &names);
     }
-    if (!t.tensor_row && t.indirect && names.entries.len) t.tensor_row = (uint32_t)(uintptr_t)names.entries.ptr[0].value;
+    if (!t.tensor_row && t.indirect) t.tensor_row = tensor_in(f, s->at, &names); /* handed to the helper */
     t.tensors = t.tensor_row != 0;
     t.backward_row = backward_in(f, s->at, t.indirect ? 0 : first);
     if (!t.backward_row && t.indirect) t.backward_row = backward_in(f, f->scopes.ptr[end].at, first);

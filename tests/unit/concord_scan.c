@@ -1,0 +1,126 @@
+/* concord_scan.c - which tests cover an API: direct, indirect, methods, operators, evidence. */
+#include "concord/scan/scan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char source[] =
+    "import torch\n"
+    "import unittest\n"
+    "from torch.utils.checkpoint import checkpoint as ck\n"
+    "from torch.testing._internal.common_utils import TestCase\n"
+    "class Net(torch.nn.Module):\n"
+    "    def forward(self, x):\n"
+    "        return ck(self.run, x)\n"
+    "class TestA(TestCase):\n"
+    "    def _helper(self, x):\n"
+    "        y = ck(lambda a: a, x)\n"
+    "        return y\n"
+    "    @unittest.skipIf(True, 'no')\n"
+    "    def test_direct(self):\n"
+    "        x = torch.randn(3, requires_grad=True)\n"
+    "        out = ck(torch.sin, x)\n"
+    "        out.sum().backward()\n"
+    "        self.assertEqual(x.grad, None)\n"
+    "    def test_indirect(self):\n"
+    "        self._helper(torch.ones(3))\n"
+    "    def test_module(self):\n"
+    "        Net()(torch.ones(2))\n"
+    "    def test_other(self):\n"
+    "        checkpoint = 3\n"
+    "        print(checkpoint)\n"
+    "    def test_shadowed(self):\n"
+    "        def ck(f): return f\n"
+    "        ck(1)\n"
+    "    def test_methods(self):\n"
+    "        a = torch.ones(2)\n"
+    "        b = a.add(1) + 2\n"
+    "        s = set()\n"
+    "        s.add(1)\n";
+
+static struct scan_file scan(const char *name)
+{
+    struct scan_api api;
+    struct err e;
+    struct scan_file f;
+    assert_int_equal(scan_api_parse(name, &api, &e), 0);
+    scan_source("test_a.py", source, strlen(source), &api, 1, &f);
+    scan_api_free(&api);
+    return f;
+}
+
+static const struct scan_test *test_named(const struct scan_file *f, const char *id)
+{
+    for (size_t i = 0; i < f->tests.len; i++)
+        if (!strcmp(f->tests.ptr[i].id, id)) return &f->tests.ptr[i];
+    return NULL;
+}
+
+static void test_coverage(void **state)
+{
+    (void)state;
+    struct scan_file f = scan("torch.utils.checkpoint.checkpoint");
+    assert_int_equal(f.sites.len, 3);
+    assert_int_equal(f.tests.len, 3);
+    const struct scan_test *t = test_named(&f, "TestA.test_direct");
+    assert_non_null(t);
+    assert_false(t->indirect);
+    assert_int_equal(t->rows.len, 1);
+    assert_int_equal(t->rows.ptr[0], 15);
+    assert_int_equal(t->tensor_row, 14);
+    assert_int_equal(t->backward_row, 16);
+    assert_string_equal(t->asserts, "assertEqual");
+    assert_string_equal(t->keeps_off, "unittest.skipIf");
+    t = test_named(&f, "TestA.test_indirect");
+    assert_non_null(t);
+    assert_true(t->indirect && t->tensors);
+    assert_string_equal(t->path, "test_indirect -> _helper");
+    t = test_named(&f, "TestA.test_module");
+    assert_non_null(t);
+    assert_string_equal(t->path, "test_module -> forward");
+    scan_file_free(&f);
+}
+
+static void test_methods_and_operators(void **state)
+{
+    (void)state;
+    struct scan_file f = scan("torch.Tensor.add");
+    int receiver = 0, op = 0;
+    for (size_t i = 0; i < f.sites.len; i++) {
+        receiver += f.sites.ptr[i].match == SCAN_RECEIVER;
+        op += f.sites.ptr[i].match == SCAN_OPERATOR;
+    }
+    assert_int_equal(op, 1);
+    assert_int_equal(receiver, 2); /* a.add and s.add: of unknown type, and said to be */
+    scan_file_free(&f);
+}
+
+static void test_bad_names(void **state)
+{
+    (void)state;
+    struct scan_api api;
+    struct err e;
+    static const char *const bad[] = {"", "checkpoint", "torch..x", ".x", "torch.a-b", "torch.x.", "torch.1x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(scan_api_parse(bad[i], &api, &e), -1);
+        assert_non_null(strstr(e.text, "full dotted name"));
+    }
+    struct scan_result r;
+    assert_int_equal(scan_api_parse("torch.add", &api, &e), 0);
+    assert_int_equal(scan_tree("/no/such/folder", &api, 1, 1, &r, &e), -1);
+    scan_api_free(&api);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_methods_and_operators),
+        cmocka_unit_test(test_bad_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
