@@ -10,6 +10,7 @@ struct command {
 
 /* One row a command, sorted by name. Included by main.c and for the declarations below. */
 #define COMMANDS(X)                                                                                                \
+    X(patch, "apply, check, make, merge and repair patches, strictly")                                                \
     X(scan, "find the upstream tests that cover an API")                                                               \
     X(version, "print the version")
 
