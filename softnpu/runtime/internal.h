@@ -113,6 +113,7 @@ void rt_stream_delete(struct rt_stream *s, bool force);
  * otherwise. */
 struct rt_stream *rt_stream_of(aclrtStream handle, const char *function, int *code);
 int rt_stream_device(const struct rt_stream *s);
+atomic_uint *rt_stream_limit(struct rt_stream *s);          /* cube, vector cores; 0: the device's */
 _Atomic(uint64_t) *rt_stream_reporter(struct rt_stream *s); /* thread subscribed to its callbacks, 0: none */
 void rt_stream_abort(struct rt_stream *s);
 /* Waits for the work queued so far, at most timeout_ms (-1: for ever); 0, 107020 or the stream's error. */

@@ -29,6 +29,7 @@ struct rt_stream {
     atomic_int waiters;
     atomic_uint overflow;
     _Atomic(uint64_t) reporter;
+    atomic_uint limit[2];
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     struct rt_task *head, **tail; /* under the lock, as all that follows */
@@ -61,6 +62,10 @@ int rt_op_wait_timeout_s(void)
 int rt_stream_device(const struct rt_stream *s)
 {
     return s->ctx->device;
+}
+atomic_uint *rt_stream_limit(struct rt_stream *s)
+{
+    return s->limit;
 }
 _Atomic(uint64_t) *rt_stream_reporter(struct rt_stream *s)
 {
@@ -415,6 +420,8 @@ struct rt_stream *rt_stream_new(struct rt_context *ctx, uint32_t priority, uint3
     atomic_store(&s->stop_on_failure, false);
     atomic_store(&s->overflow, 0);
     atomic_store(&s->reporter, 0);
+    atomic_store(&s->limit[0], 0);
+    atomic_store(&s->limit[1], 0);
     atomic_store(&s->magic, LIVE);
     return s;
 }

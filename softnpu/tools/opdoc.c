@@ -1,4 +1,5 @@
-/* opdoc.c - prints the operator rows as tab-separated text: name, arguments, accepted dtypes; scripts/docs.sh reads it. */
+/* opdoc.c - prints the operator rows as tab-separated text: name, arguments, accepted dtypes; scripts/docs.sh
+ * reads it. */
 #include "softnpu/op/op.h"
 
 #include <stdio.h>
