@@ -52,11 +52,13 @@ class Run:
 
     Inputs have the same values on every device: they are drawn on the CPU and moved. What a case claims about itself
     (`claim`, `same`) is evaluated after the proof window is closed, so that reading results back is not counted.
+    A case that computes in a lower precision than its results' dtypes sets `precision`.
     """
 
     device: torch.device
     made: list[torch.Tensor] = field(default_factory=list)
     claims: list[tuple[str, Callable[[], bool]]] = field(default_factory=list)
+    precision: torch.dtype | None = None
     _drawn: int = 0
 
     def draw(self, *shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:

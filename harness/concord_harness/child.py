@@ -91,7 +91,7 @@ def run_case(request: dict[str, Any], report: Reporter) -> None:
     case = CASES[request["case"]]
     device = torch.device(request["device"])
     result: dict[str, Any] = {"cpu": {}, "device": {}, "proof": {}}
-    comparison = Comparison(device, request.get("tolerances"))
+    comparison = Comparison(device, request["tolerances"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report.phase("cpu")
@@ -102,6 +102,7 @@ def run_case(request: dict[str, Any], report: Reporter) -> None:
             got = _on_device(case, run, result)
             if got is not None:
                 report.phase("compare")
+                comparison.precision = run.precision
                 comparison.observe(expected, got)
                 result["device"]["claims"] = _claims(run)
             result["proof"]["made"] = sum(t.device.type == device.type for t in run.made)

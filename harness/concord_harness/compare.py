@@ -7,16 +7,6 @@ from typing import Any
 
 import torch
 
-# Relative and absolute tolerance by dtype; what is not listed must be equal. A campaign may override them.
-TOLERANCES: dict[str, tuple[float, float]] = {
-    "float64": (1e-7, 1e-7),
-    "float32": (1e-4, 1e-5),
-    "float16": (1e-2, 1e-3),
-    "bfloat16": (3e-2, 1e-2),
-    "complex64": (1e-4, 1e-5),
-}
-
-
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -24,9 +14,11 @@ def dtype_name(dtype: torch.dtype) -> str:
 class Comparison:
     """Collects the differences by name; empty means that the device did what the CPU did."""
 
-    def __init__(self, device: torch.device, tolerances: Mapping[str, Sequence[float]] | None = None) -> None:
+    def __init__(self, device: torch.device, tolerances: Mapping[str, Sequence[float]]) -> None:
+        """tolerances: [relative, absolute] by dtype name; a dtype that is not there must be equal."""
         self.device = device
-        self.tolerances = {**TOLERANCES, **{k: (v[0], v[1]) for k, v in (tolerances or {}).items()}}
+        self.tolerances = tolerances
+        self.precision: torch.dtype | None = None
         self.differences: list[str] = []
         self.compared = 0
         self.on_device = 0
@@ -62,8 +54,16 @@ class Comparison:
         if difference:
             self.differences.append(f"{name}: {difference}")
 
-    def _numbers(self, expected: torch.Tensor, got: torch.Tensor) -> str:
+    def _tolerance(self, expected: torch.Tensor) -> tuple[float, float]:
+        """What was computed in a lower precision than its dtype is off by that precision of its largest element."""
         relative, absolute = self.tolerances.get(dtype_name(expected.dtype), (0.0, 0.0))
+        if self.precision is not None and expected.is_floating_point() and expected.numel():
+            relative = max(relative, self.tolerances.get(dtype_name(self.precision), (0.0, 0.0))[0])
+            absolute = max(absolute, 2 * relative * float(expected.abs().max()))
+        return relative, absolute
+
+    def _numbers(self, expected: torch.Tensor, got: torch.Tensor) -> str:
+        relative, absolute = self._tolerance(expected)
         if not (expected.is_floating_point() or expected.is_complex()):
             bad = expected != got
         else:

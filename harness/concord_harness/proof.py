@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import json
 import re
 from typing import Any
 
@@ -30,7 +31,8 @@ class Softnpu:
         self.library = ctypes.CDLL(self.path) if self.path else None
         if self.library:
             self.library.softnpu_launches.restype = ctypes.c_uint64
-            self.library.softnpu_launch_table.restype = ctypes.c_char_p
+            self.library.softnpu_launch_table.restype = ctypes.c_size_t
+            self.library.softnpu_launch_table.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
     def __bool__(self) -> bool:
         return self.library is not None
@@ -39,11 +41,16 @@ class Softnpu:
         return int(self.library.softnpu_launches()) if self.library else 0
 
     def table(self) -> dict[str, int]:
-        """Launches by operator, from lines of name, blank, count."""
+        """Launches by operator since the process began."""
         if not self.library:
             return {}
-        text = (self.library.softnpu_launch_table() or b"").decode()
-        return {name: int(count) for name, count in (line.split()[:2] for line in text.splitlines() if line.strip())}
+        size = self.library.softnpu_launch_table(None, 0)
+        while True:
+            text = ctypes.create_string_buffer(size + 1)
+            need = self.library.softnpu_launch_table(text, size + 1)
+            if need <= size:
+                return json.loads(text.value or b"{}")
+            size = need
 
 
 def fallbacks(text: str) -> list[str]:

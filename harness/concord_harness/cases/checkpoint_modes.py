@@ -22,6 +22,7 @@ case = cases_of(API)
 
 def _autocast(run: Run, dtype: torch.dtype) -> Observations:
     """The recomputation runs under the autocast state of the forward, though the backward is outside of it."""
+    run.precision = dtype
     seen: dict[str, Any] = {}
     for mode, use_reentrant in MODES.items():
         net, inside = network(run), []
