@@ -27,7 +27,8 @@ static char *journal_of_file(const char *file, strings *languages)
     return path;
 }
 
-/* The journal of the campaign named by its file or its name; without one, the journal written to last. Owned. */
+/* The journal of the campaign named by its file or its name; without one, the journal written to last. Owned.
+ */
 static char *find_journal(const char *campaign, strings *languages)
 {
     if (campaign && (path_exists(campaign) || str_ends(campaign, ".yaml") || str_ends(campaign, ".yml")))
@@ -38,8 +39,8 @@ static char *find_journal(const char *campaign, strings *languages)
     return newest;
 }
 
-static int write_report(const struct run_record *record, const strings *languages, const char *json, const char *out,
-                        bool only_json)
+static int write_report(const struct run_record *record, const strings *languages, const char *json,
+                        const char *out, bool only_json)
 {
     struct err e;
     if (json && report_write_json(record, json, &e)) return err_report(&e);
@@ -59,10 +60,11 @@ int cmd_report(int argc, char **argv)
         {0, "run", OPT_INT, &number, "N", "an earlier run (the last one otherwise)"},
         {0, "journal", OPT_STRING, &journal_file, "FILE", "journal (the campaign's otherwise)"},
         {0}};
-    opt_parse(&argc, argv,
-              &(struct usage){"report [CAMPAIGN] [options]",
-                              "Renders the last run of the campaign (of any, when none is named) from the journal.",
-                              opts});
+    opt_parse(
+        &argc, argv,
+        &(struct usage){"report [CAMPAIGN] [options]",
+                        "Renders the last run of the campaign (of any, when none is named) from the journal.",
+                        opts});
     if (argc > 2) die("report: give at most one campaign");
     check_languages(&languages);
     bool only_json = json && !out && !languages.len;

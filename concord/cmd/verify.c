@@ -116,16 +116,19 @@ int cmd_verify(int argc, char **argv)
         {0, "resume", OPT_FLAG, &o.resume, NULL, "go on with the campaign's last run"},
         {0, "timeout", OPT_INT, &o.timeout, "SECONDS", "limit of one case (the campaign's otherwise)"},
         {0, "workers", OPT_INT, &o.workers, "N", "releases side by side (the campaign's otherwise)"},
-        {0, "json", OPT_STRING, &o.json, "FILE", "write the results as JSON (docs/report-schema.md); - is standard output"},
-        {0, "journal", OPT_STRING, &o.journal, "FILE", "journal (default: $CONCORD_HOME/journal/<campaign>.db)"},
+        {0, "json", OPT_STRING, &o.json, "FILE",
+         "write the results as JSON (docs/report-schema.md); - is standard output"},
+        {0, "journal", OPT_STRING, &o.journal, "FILE",
+         "journal (default: $CONCORD_HOME/journal/<campaign>.db)"},
         {'q', "quiet", OPT_FLAG, &o.quiet, NULL, "no progress"},
         {0}};
     char *command = command_text(argc, argv);
     opt_parse(&argc, argv,
-              &(struct usage){"verify CAMPAIGN [options]",
-                              "Runs every case of the campaign's APIs on the CPU and on the device of each release. Exit "
-                              "status 0 only if every cell (API and release) PASSED with proof.",
-                              opts});
+              &(struct usage){
+                  "verify CAMPAIGN [options]",
+                  "Runs every case of the campaign's APIs on the CPU and on the device of each release. Exit "
+                  "status 0 only if every cell (API and release) PASSED with proof.",
+                  opts});
     if (argc != 2) die("verify: give one campaign file, e.g. campaigns/utils-checkpoint.yaml");
 
     struct err e;
@@ -136,7 +139,8 @@ int cmd_verify(int argc, char **argv)
     struct journal *journal;
     load_campaign(argv[1], &o, &campaign, &plan, &catalogue);
     if (probe_device((enum device_choice)campaign.device, o.toolkit, NULL, &setup, &e)) return err_report(&e);
-    char *path = o.journal ? xstrdup(o.journal) : journal_path(campaign.name), *harness = concord_share("harness");
+    char *path = o.journal ? xstrdup(o.journal) : journal_path(campaign.name),
+         *harness = concord_share("harness");
     if (journal_open(path, &journal, &e)) return err_report(&e);
     int64_t run = o.resume ? resumable(journal, &plan, &o) : 0;
     if (!run && journal_begin(journal, &plan, command, &run, &e)) return err_report(&e);
@@ -145,7 +149,8 @@ int cmd_verify(int argc, char **argv)
                             .setup = &setup,
                             .harness = harness,
                             .env = run_environment,
-                            .case_timeout_ms = o.timeout ? o.timeout * 1000 : campaign.executor.case_timeout_ms,
+                            .case_timeout_ms =
+                                o.timeout ? o.timeout * 1000 : campaign.executor.case_timeout_ms,
                             .start_timeout_ms = campaign.executor.start_timeout_ms,
                             .workers = (int)(o.workers ? o.workers : campaign.executor.workers),
                             .quiet = o.quiet};

@@ -178,7 +178,8 @@ static bool check_same_count(const struct run_record *r, struct buf *fact)
     for (size_t i = 0; i < r->releases.len; i++) {
         int n = 0;
         for (size_t k = 0; k < r->cases.len; k++)
-            n += !strcmp(r->cases.ptr[k].release, r->releases.ptr[i].name) && r->cases.ptr[k].state == CASE_DONE;
+            n += !strcmp(r->cases.ptr[k].release, r->releases.ptr[i].name) &&
+                 r->cases.ptr[k].state == CASE_DONE;
         buf_addf(fact, "%s%d", i ? ", " : "", n);
         if (first < 0) first = n;
         same = same && n == first && n > 0;
@@ -186,18 +187,20 @@ static bool check_same_count(const struct run_record *r, struct buf *fact)
     return same;
 }
 
-#define CHECKS(X)                                                                                                  \
-    X(executed, "Every planned case was executed", "所有计划用例均已执行")                                          \
-    X(same_count, "The same number of cases ran on every release", "各版本执行的用例数相同")                        \
-    X(own_runs, "Every result comes from its own run on its own release", "每条结果均来自对应版本的独立运行")        \
-    X(versions, "Installed torch and torch_npu are the planned ones", "已安装的 torch 与 torch_npu 与计划版本一致")  \
-    X(locks, "Every environment is locked (versions and hashes)", "各环境均已锁定（版本与哈希）")                    \
-    X(compared, "Every case was compared with the CPU", "所有用例均与 CPU 结果对比")                                 \
-    X(backward, "Every case with a backward pass PASSED", "所有含反向的用例均通过")                                  \
-    X(proved, "Every PASSED case has proof of execution on the device", "所有通过的用例均有设备执行证据")            \
-    X(fallback, "No operator fell back to the CPU", "没有算子回退到 CPU")                                            \
-    X(skipped, "No case was skipped", "没有跳过的用例")                                                              \
-    X(cells, "Every API PASSED on every release", "所有 API 在所有版本上均通过")                                     \
+#define CHECKS(X)                                                                                            \
+    X(executed, "Every planned case was executed", "所有计划用例均已执行")                                   \
+    X(same_count, "The same number of cases ran on every release", "各版本执行的用例数相同")                 \
+    X(own_runs, "Every result comes from its own run on its own release",                                    \
+      "每条结果均来自对应版本的独立运行")                                                                    \
+    X(versions, "Installed torch and torch_npu are the planned ones",                                        \
+      "已安装的 torch 与 torch_npu 与计划版本一致")                                                          \
+    X(locks, "Every environment is locked (versions and hashes)", "各环境均已锁定（版本与哈希）")            \
+    X(compared, "Every case was compared with the CPU", "所有用例均与 CPU 结果对比")                         \
+    X(backward, "Every case with a backward pass PASSED", "所有含反向的用例均通过")                          \
+    X(proved, "Every PASSED case has proof of execution on the device", "所有通过的用例均有设备执行证据")    \
+    X(fallback, "No operator fell back to the CPU", "没有算子回退到 CPU")                                    \
+    X(skipped, "No case was skipped", "没有跳过的用例")                                                      \
+    X(cells, "Every API PASSED on every release", "所有 API 在所有版本上均通过")                             \
     X(hardware, "Executed on hardware", "在真实硬件上执行")
 
 static const struct {

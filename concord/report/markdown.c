@@ -4,39 +4,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS(X)                                                                                                   \
-    X(TITLE, "API consistency report", "API 一致性验证报告")                                                        \
-    X(SCOPE, "Scope", "验证范围")                                                                                  \
-    X(ENVIRONMENT, "Environment", "环境信息")                                                                      \
-    X(RESULTS, "Results per release", "各版本验证结果")                                                            \
-    X(PER_API, "Cases per API", "各 API 用例")                                                                     \
-    X(DETAILS, "What did not pass", "未通过项")                                                                    \
-    X(REPEAT, "How to repeat", "复现方式")                                                                         \
-    X(CONCLUSION, "Conclusion", "验证结论")                                                                        \
-    X(CHECKLIST, "Checklist", "检查清单")                                                                          \
-    X(ITEM, "Item", "项目")                                                                                        \
-    X(VALUE, "Value", "内容")                                                                                      \
-    X(OS, "Operating system", "操作系统")                                                                          \
-    X(MACHINE, "Architecture", "架构")                                                                             \
-    X(KERNEL, "Kernel", "内核")                                                                                    \
-    X(DEVICE, "Device", "设备")                                                                                    \
-    X(KIND, "Device kind", "设备类型")                                                                             \
-    X(RUN_AT, "Run (UTC)", "运行时间（UTC）")                                                                      \
-    X(CAMPAIGN, "Campaign", "验证任务")                                                                            \
-    X(RELEASE, "Release", "版本")                                                                                  \
-    X(BRANCH, "Branch", "分支")                                                                                    \
-    X(LOCK, "Environment lock (SHA-256)", "环境锁（SHA-256）")                                                     \
-    X(LIBRARY, "Device library", "设备库")                                                                         \
-    X(VERDICT, "Verdict", "结论")                                                                                  \
-    X(CASES, "Cases passed", "通过用例")                                                                           \
-    X(LAUNCHES, "Operators launched", "算子下发次数")                                                              \
-    X(CASE, "Case", "用例")                                                                                        \
-    X(COVERS, "Covers", "覆盖内容")                                                                                \
-    X(PASSES, "Direction", "方向")                                                                                 \
-    X(FORWARD, "forward", "前向")                                                                                  \
-    X(BACKWARD, "forward and backward", "前向与反向")                                                              \
-    X(NOTHING_FAILED, "Every case passed.", "全部用例通过。")                                                      \
-    X(INCOMPLETE, "The run is not complete.", "本次运行尚未完成。")                                                \
+#define WORDS(X)                                                                                             \
+    X(TITLE, "API consistency report", "API 一致性验证报告")                                                 \
+    X(SCOPE, "Scope", "验证范围")                                                                            \
+    X(ENVIRONMENT, "Environment", "环境信息")                                                                \
+    X(RESULTS, "Results per release", "各版本验证结果")                                                      \
+    X(PER_API, "Cases per API", "各 API 用例")                                                               \
+    X(DETAILS, "What did not pass", "未通过项")                                                              \
+    X(REPEAT, "How to repeat", "复现方式")                                                                   \
+    X(CONCLUSION, "Conclusion", "验证结论")                                                                  \
+    X(CHECKLIST, "Checklist", "检查清单")                                                                    \
+    X(ITEM, "Item", "项目")                                                                                  \
+    X(VALUE, "Value", "内容")                                                                                \
+    X(OS, "Operating system", "操作系统")                                                                    \
+    X(MACHINE, "Architecture", "架构")                                                                       \
+    X(KERNEL, "Kernel", "内核")                                                                              \
+    X(DEVICE, "Device", "设备")                                                                              \
+    X(KIND, "Device kind", "设备类型")                                                                       \
+    X(RUN_AT, "Run (UTC)", "运行时间（UTC）")                                                                \
+    X(CAMPAIGN, "Campaign", "验证任务")                                                                      \
+    X(RELEASE, "Release", "版本")                                                                            \
+    X(BRANCH, "Branch", "分支")                                                                              \
+    X(LOCK, "Environment lock (SHA-256)", "环境锁（SHA-256）")                                               \
+    X(LIBRARY, "Device library", "设备库")                                                                   \
+    X(VERDICT, "Verdict", "结论")                                                                            \
+    X(CASES, "Cases passed", "通过用例")                                                                     \
+    X(LAUNCHES, "Operators launched", "算子下发次数")                                                        \
+    X(CASE, "Case", "用例")                                                                                  \
+    X(COVERS, "Covers", "覆盖内容")                                                                          \
+    X(PASSES, "Direction", "方向")                                                                           \
+    X(FORWARD, "forward", "前向")                                                                            \
+    X(BACKWARD, "forward and backward", "前向与反向")                                                        \
+    X(NOTHING_FAILED, "Every case passed.", "全部用例通过。")                                                \
+    X(INCOMPLETE, "The run is not complete.", "本次运行尚未完成。")                                          \
     X(FACT, "fact", "依据")
 
 enum word {
@@ -113,12 +113,14 @@ static const char *kind_word(const struct page *p, enum device_kind kind)
     return p->lang == LANG_ZH ? zh[kind] : device_kind_name(kind);
 }
 
-/* ---- sections, in the order of sections[] --------------------------------------------------------------------------- */
+/* ---- sections, in the order of sections[]
+ * --------------------------------------------------------------------------- */
 
 static void put_scope(const struct page *p)
 {
     heading(p, W_SCOPE);
-    for (size_t i = 0; i < p->r->record->apis.len; i++) buf_addf(p->out, "- `%s`\n", p->r->record->apis.ptr[i]);
+    for (size_t i = 0; i < p->r->record->apis.len; i++)
+        buf_addf(p->out, "- `%s`\n", p->r->record->apis.ptr[i]);
 }
 
 static void put_host(const struct page *p)
@@ -143,9 +145,17 @@ static void put_release_row(const struct page *p, const struct release_record *r
 {
     char digest[65] = "";
     if (*rel->lock) sha256_hex(rel->lock, strlen(rel->lock), digest);
-    const char *softnpu = text_of(rel->hello, "softnpu"), *library = *softnpu ? softnpu : text_of(rel->hello, "ascendcl");
-    const char *const cells[] = {rel->name,   rel->branch, text_of(rel->hello, "torch"), text_of(rel->hello, "plugin_version"),
-                                 text_of(rel->hello, "python"), rel->device, kind_word(p, rel->kind), library, digest};
+    const char *softnpu = text_of(rel->hello, "softnpu"),
+               *library = *softnpu ? softnpu : text_of(rel->hello, "ascendcl");
+    const char *const cells[] = {rel->name,
+                                 rel->branch,
+                                 text_of(rel->hello, "torch"),
+                                 text_of(rel->hello, "plugin_version"),
+                                 text_of(rel->hello, "python"),
+                                 rel->device,
+                                 kind_word(p, rel->kind),
+                                 library,
+                                 digest};
     row(p, cells, sizeof cells / sizeof *cells);
 }
 
@@ -157,14 +167,16 @@ static void put_environment(const struct page *p)
              say(p, W_BRANCH), say(p, W_DEVICE), say(p, W_KIND), say(p, W_LIBRARY), say(p, W_LOCK));
     for (int i = 0; i < 9; i++) buf_adds(p->out, "| --- ");
     buf_adds(p->out, "|\n");
-    for (size_t i = 0; i < p->r->record->releases.len; i++) put_release_row(p, &p->r->record->releases.ptr[i]);
+    for (size_t i = 0; i < p->r->record->releases.len; i++)
+        put_release_row(p, &p->r->record->releases.ptr[i]);
 }
 
 static void put_cell(const struct page *p, const struct cell *c)
 {
     char *cases = xformat("%d/%d", c->counts[VERDICT_PASSED], c->total);
     char *launches = xformat("%lld", (long long)c->launches);
-    row(p, (const char *const[]){c->api, verdict_name(c->verdict), cases, launches, kind_word(p, c->kind)}, 5);
+    row(p, (const char *const[]){c->api, verdict_name(c->verdict), cases, launches, kind_word(p, c->kind)},
+        5);
     free(cases);
     free(launches);
 }
@@ -176,7 +188,8 @@ static void put_results(const struct page *p)
     heading(p, W_RESULTS);
     for (size_t i = 0; i < r->releases.len; i++) {
         const struct release_record *rel = &r->releases.ptr[i];
-        buf_addf(p->out, "%s### torch\\_npu %s (torch %s, %s)\n\n", i ? "\n" : "", rel->name, rel->torch, rel->branch);
+        buf_addf(p->out, "%s### torch\\_npu %s (torch %s, %s)\n\n", i ? "\n" : "", rel->name, rel->torch,
+                 rel->branch);
         if (*rel->error) {
             put(p, rel->error);
             buf_adds(p->out, "\n\n");
@@ -191,11 +204,13 @@ static void put_results(const struct page *p)
     }
 }
 
-static const struct case_record *find_case(const struct run_record *r, const char *release, const struct case_record *like)
+static const struct case_record *find_case(const struct run_record *r, const char *release,
+                                           const struct case_record *like)
 {
     for (size_t i = 0; i < r->cases.len; i++) {
         const struct case_record *c = &r->cases.ptr[i];
-        if (!strcmp(c->release, release) && !strcmp(c->api, like->api) && !strcmp(c->name, like->name)) return c;
+        if (!strcmp(c->release, release) && !strcmp(c->api, like->api) && !strcmp(c->name, like->name))
+            return c;
     }
     return NULL;
 }
@@ -281,13 +296,15 @@ static void put_checklist(const struct page *p)
     }
 }
 
-static void (*const sections[])(const struct page *) = {put_scope,   put_environment, put_results,    put_per_api,
-                                                        put_details, put_repeat,      put_conclusion, put_checklist};
+static void (*const sections[])(const struct page *) = {put_scope,      put_environment, put_results,
+                                                        put_per_api,    put_details,     put_repeat,
+                                                        put_conclusion, put_checklist};
 
 static void render(const struct report *r, enum language lang, struct buf *out)
 {
     struct page p = {r, lang, out};
-    buf_addf(out, "# %s: %s\n\n> %s\n", say(&p, W_TITLE), r->record->campaign, report_device_sentence(r, lang));
+    buf_addf(out, "# %s: %s\n\n> %s\n", say(&p, W_TITLE), r->record->campaign,
+             report_device_sentence(r, lang));
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) sections[i](&p);
 }
 

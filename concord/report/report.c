@@ -39,9 +39,10 @@ const char *report_device_sentence(const struct report *r, enum language lang)
 {
     static const char *const sentences[][LANG_COUNT] = {
         [KIND_NONE] = {"No device executed anything in this run.", "本次运行没有任何设备执行过算子。"},
-        [KIND_SOFTWARE] = {"These results come from softnpu, an Ascend 910B4 in software. They are not results from "
-                           "hardware.",
-                           "以下结果来自软件实现的昇腾 910B4（softnpu），不是真实硬件上的结果。"},
+        [KIND_SOFTWARE] =
+            {"These results come from softnpu, an Ascend 910B4 in software. They are not results from "
+             "hardware.",
+             "以下结果来自软件实现的昇腾 910B4（softnpu），不是真实硬件上的结果。"},
         [KIND_HARDWARE] = {"These results come from hardware.", "以下结果来自真实硬件。"},
     };
     static const char *const mixed_sentence[LANG_COUNT] = {

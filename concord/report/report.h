@@ -9,7 +9,7 @@
 struct check {
     const char *id, *en, *zh; /* the claim */
     bool ticked;
-    char *fact;               /* what the journal says, in numbers */
+    char *fact; /* what the journal says, in numbers */
 };
 
 /* The model: the run as the journal has it, the catalogue for what each case covers, and the checklist. */
@@ -22,9 +22,9 @@ struct report {
 enum language { LANG_EN, LANG_ZH, LANG_COUNT };
 
 /* X(name, file, language, function): one row a rendering. --lang chooses by language; "" is for programs. */
-#define REPORT_FORMATS(X)                                                                                          \
-    X(markdown_zh, "report.zh.md", "zh", report_markdown_zh)                                                       \
-    X(markdown_en, "report.en.md", "en", report_markdown_en)                                                       \
+#define REPORT_FORMATS(X)                                                                                    \
+    X(markdown_zh, "report.zh.md", "zh", report_markdown_zh)                                                 \
+    X(markdown_en, "report.en.md", "en", report_markdown_en)                                                 \
     X(json, "report.json", "", report_json)
 
 typedef void report_renderer(const struct report *r, struct buf *out);
@@ -49,8 +49,8 @@ const char *report_device_sentence(const struct report *r, enum language lang);
 
 /* The JSON rendering (docs/report-schema.md) to a file, or standard output for "-". */
 int report_write_json(const struct run_record *record, const char *path, struct err *e);
-/* Every rendering of the languages (all when empty) and JSON into the folder; without a folder only the languages' ones,
- * to standard output. */
+/* Every rendering of the languages (all when empty) and JSON into the folder; without a folder only the
+ * languages' ones, to standard output. */
 int report_write(const struct run_record *record, const strings *languages, const char *dir, struct err *e);
 
 #endif

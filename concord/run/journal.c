@@ -15,16 +15,21 @@ struct journal {
 };
 
 static const char schema[] =
-    "CREATE TABLE run(id INTEGER PRIMARY KEY, campaign TEXT NOT NULL, path TEXT NOT NULL, digest TEXT NOT NULL,"
-    " choice TEXT NOT NULL, tolerances TEXT NOT NULL, command TEXT NOT NULL, version TEXT NOT NULL, host TEXT NOT NULL,"
+    "CREATE TABLE run(id INTEGER PRIMARY KEY, campaign TEXT NOT NULL, path TEXT NOT NULL, digest TEXT NOT "
+    "NULL,"
+    " choice TEXT NOT NULL, tolerances TEXT NOT NULL, command TEXT NOT NULL, version TEXT NOT NULL, host "
+    "TEXT NOT NULL,"
     " apis TEXT NOT NULL, started TEXT NOT NULL, finished TEXT NOT NULL DEFAULT '');"
-    "CREATE TABLE release(run INTEGER NOT NULL REFERENCES run(id), position INTEGER NOT NULL, name TEXT NOT NULL,"
+    "CREATE TABLE release(run INTEGER NOT NULL REFERENCES run(id), position INTEGER NOT NULL, name TEXT NOT "
+    "NULL,"
     " torch TEXT NOT NULL, branch TEXT NOT NULL, env TEXT NOT NULL DEFAULT '', lock TEXT NOT NULL DEFAULT '',"
     " kind TEXT NOT NULL DEFAULT 'none', device TEXT NOT NULL DEFAULT '', hello TEXT NOT NULL DEFAULT '',"
     " error TEXT NOT NULL DEFAULT '', PRIMARY KEY(run, name));"
-    "CREATE TABLE cases(id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(id), release TEXT NOT NULL,"
+    "CREATE TABLE cases(id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(id), release TEXT NOT "
+    "NULL,"
     " api TEXT NOT NULL, name TEXT NOT NULL, passes TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'planned',"
-    " attempts INTEGER NOT NULL DEFAULT 0, verdict TEXT NOT NULL DEFAULT 'NOT RUN', reason TEXT NOT NULL DEFAULT '',"
+    " attempts INTEGER NOT NULL DEFAULT 0, verdict TEXT NOT NULL DEFAULT 'NOT RUN', reason TEXT NOT NULL "
+    "DEFAULT '',"
     " started TEXT NOT NULL DEFAULT '', ms REAL NOT NULL DEFAULT 0, launches INTEGER NOT NULL DEFAULT 0,"
     " kind TEXT NOT NULL DEFAULT 'none', facts TEXT NOT NULL DEFAULT '', output TEXT NOT NULL DEFAULT '',"
     " stack TEXT NOT NULL DEFAULT '', UNIQUE(run, release, api, name));";
@@ -33,7 +38,8 @@ static const char *const state_names[] = {
     [CASE_PLANNED] = "planned", [CASE_RUNNING] = "running", [CASE_DONE] = "done"};
 _Static_assert(sizeof state_names / sizeof *state_names == CASE_STATES, "one name a state");
 
-/* ---- places ----------------------------------------------------------------------------------------------------- */
+/* ---- places
+ * ----------------------------------------------------------------------------------------------------- */
 
 static char *journal_folder(void)
 {
@@ -90,7 +96,8 @@ char *journal_newest(void)
     return best;
 }
 
-/* ---- SQLite, shortened --------------------------------------------------------------------------------------------- */
+/* ---- SQLite, shortened
+ * --------------------------------------------------------------------------------------------- */
 
 static int sql_error(const struct journal *j, struct err *e)
 {
@@ -103,7 +110,8 @@ static int execute(struct journal *j, const char *sql, struct err *e)
 }
 
 /* Binds one value a letter of types: i int64_t, d double, s text (NULL as ""). */
-static int prepare(struct journal *j, sqlite3_stmt **st, struct err *e, const char *sql, const char *types, ...)
+static int prepare(struct journal *j, sqlite3_stmt **st, struct err *e, const char *sql, const char *types,
+                   ...)
 {
     if (sqlite3_prepare_v2(j->db, sql, -1, st, NULL)) return sql_error(j, e);
     va_list ap;
@@ -149,7 +157,8 @@ static char *json_text(const json_t *value)
     return text ? text : xstrdup("");
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int read_version(struct journal *j, int *version, struct err *e)
 {
@@ -168,13 +177,15 @@ static int check_schema(struct journal *j, bool create, struct err *e)
     if (read_version(j, &version, e)) return -1;
     if (version == JOURNAL_VERSION) return 0;
     if (version == 0 && create) {
-        char *sql = xformat("BEGIN IMMEDIATE; %s PRAGMA user_version=%d; COMMIT;", schema, (int)JOURNAL_VERSION);
+        char *sql =
+            xformat("BEGIN IMMEDIATE; %s PRAGMA user_version=%d; COMMIT;", schema, (int)JOURNAL_VERSION);
         int status = execute(j, sql, e);
         free(sql);
         return status;
     }
-    return err_set(e, "%s: journal of version %d, this concord reads %d: move the file away or use the matching concord",
-                   j->path, version, (int)JOURNAL_VERSION);
+    return err_set(
+        e, "%s: journal of version %d, this concord reads %d: move the file away or use the matching concord",
+        j->path, version, (int)JOURNAL_VERSION);
 }
 
 static int open_database(struct journal *j, int flags, struct err *e)
@@ -191,11 +202,13 @@ int journal_open(const char *path, struct journal **out, struct err *e)
     j->lock = -1;
     char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path)), *lock = xformat("%s.lock", path);
     int status = dir_make(folder, e);
-    if (!status && (j->lock = file_lock(lock, false, e)) < 0) status = err_wrap(e, "another run of this campaign");
+    if (!status && (j->lock = file_lock(lock, false, e)) < 0)
+        status = err_wrap(e, "another run of this campaign");
     free(folder);
     free(lock);
     if (!status) status = open_database(j, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, e);
-    if (!status) status = execute(j, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;", e);
+    if (!status)
+        status = execute(j, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;", e);
     if (!status) status = check_schema(j, true, e);
     if (status) {
         journal_close(j);
@@ -210,7 +223,8 @@ int journal_open_readonly(const char *path, struct journal **out, struct err *e)
     struct journal *j = xcalloc(1, sizeof *j);
     j->path = xstrdup(path);
     j->lock = -1;
-    int status = path_exists(path) ? 0 : err_set(e, "%s: no journal there: `concord verify CAMPAIGN` writes it", path);
+    int status =
+        path_exists(path) ? 0 : err_set(e, "%s: no journal there: `concord verify CAMPAIGN` writes it", path);
     /* Read-write, because a reader of a WAL whose writer was killed must be able to recover it. */
     if (!status) status = open_database(j, SQLITE_OPEN_READWRITE, e);
     if (!status) status = check_schema(j, false, e);
@@ -249,14 +263,15 @@ static int end_group(struct journal *j, int status, struct err *e)
     return status;
 }
 
-/* ---- a run's beginning -------------------------------------------------------------------------------------------- */
+/* ---- a run's beginning
+ * -------------------------------------------------------------------------------------------- */
 
 static char *host_text(void)
 {
     struct utsname u;
     uname(&u);
-    json_t *host = json_pack("{s:s, s:s, s:s, s:I}", "system", u.sysname, "kernel", u.release, "machine", u.machine,
-                             "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN));
+    json_t *host = json_pack("{s:s, s:s, s:s, s:I}", "system", u.sysname, "kernel", u.release, "machine",
+                             u.machine, "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN));
     struct buf os = BUF_INIT;
     if (!file_read("/etc/os-release", &os, NULL)) {
         const char *name = strstr(buf_str(&os), "PRETTY_NAME=\"");
@@ -283,7 +298,8 @@ static char *apis_text(const strings *apis)
 /* [relative, absolute] by dtype, as the harness takes them. */
 static char *tolerances_text(const struct campaign *c)
 {
-    static const char *const dtypes[] = {"float64", "float32", "float16", "bfloat16", "complex64", "complex128"};
+    static const char *const dtypes[] = {"float64",  "float32",   "float16",
+                                         "bfloat16", "complex64", "complex128"};
     json_t *all = json_object();
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         double relative, absolute;
@@ -295,17 +311,19 @@ static char *tolerances_text(const struct campaign *c)
     return text;
 }
 
-static int insert_run(struct journal *j, const struct plan *p, const char *command, int64_t *run, struct err *e)
+static int insert_run(struct journal *j, const struct plan *p, const char *command, int64_t *run,
+                      struct err *e)
 {
     char now[32], *host = host_text(), *apis = apis_text(&p->campaign->apis);
     char *tolerances = tolerances_text(p->campaign);
     now_iso(now);
     sqlite3_stmt *st;
-    int status = prepare(j, &st, e,
-                         "INSERT INTO run(campaign, path, digest, choice, tolerances, command, version, host, apis, started)"
-                         " VALUES(?,?,?,?,?,?,?,?,?,?)",
-                         "ssssssssss", p->campaign->name, p->campaign->path, p->digest, p->device, tolerances, command,
-                         CONCORD_VERSION, host, apis, now);
+    int status = prepare(
+        j, &st, e,
+        "INSERT INTO run(campaign, path, digest, choice, tolerances, command, version, host, apis, started)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?)",
+        "ssssssssss", p->campaign->name, p->campaign->path, p->digest, p->device, tolerances, command,
+        CONCORD_VERSION, host, apis, now);
     if (!status) status = finish(j, st, e);
     *run = sqlite3_last_insert_rowid(j->db);
     free(host);
@@ -314,20 +332,22 @@ static int insert_run(struct journal *j, const struct plan *p, const char *comma
     return status;
 }
 
-static int insert_release(struct journal *j, int64_t run, int64_t position, const struct campaign_release *r, struct err *e)
+static int insert_release(struct journal *j, int64_t run, int64_t position, const struct campaign_release *r,
+                          struct err *e)
 {
     sqlite3_stmt *st;
-    if (prepare(j, &st, e, "INSERT INTO release(run, position, name, torch, branch) VALUES(?,?,?,?,?)", "iisss", run,
-                position, r->torch_npu, r->torch, r->branch))
+    if (prepare(j, &st, e, "INSERT INTO release(run, position, name, torch, branch) VALUES(?,?,?,?,?)",
+                "iisss", run, position, r->torch_npu, r->torch, r->branch))
         return -1;
     return finish(j, st, e);
 }
 
-static int insert_case(struct journal *j, int64_t run, const char *release, const struct plan_case *c, struct err *e)
+static int insert_case(struct journal *j, int64_t run, const char *release, const struct plan_case *c,
+                       struct err *e)
 {
     sqlite3_stmt *st;
-    if (prepare(j, &st, e, "INSERT INTO cases(run, release, api, name, passes) VALUES(?,?,?,?,?)", "issss", run, release,
-                c->api, c->name, c->passes))
+    if (prepare(j, &st, e, "INSERT INTO cases(run, release, api, name, passes) VALUES(?,?,?,?,?)", "issss",
+                run, release, c->api, c->name, c->passes))
         return -1;
     return finish(j, st, e);
 }
@@ -344,16 +364,17 @@ int journal_begin(struct journal *j, const struct plan *p, const char *command, 
     return end_group(j, status, e);
 }
 
-/* ---- transitions ---------------------------------------------------------------------------------------------------- */
+/* ---- transitions
+ * ---------------------------------------------------------------------------------------------------- */
 
 int journal_release(struct journal *j, int64_t run, const struct release_record *r, struct err *e)
 {
     char *hello = json_text(r->hello);
     sqlite3_stmt *st;
-    int status = prepare(j, &st, e,
-                         "UPDATE release SET env=?, lock=?, kind=?, device=?, hello=?, error=? WHERE run=? AND name=?",
-                         "ssssssis", r->env, r->lock, device_kind_name(r->kind), r->device, hello, r->error, run,
-                         r->name);
+    int status = prepare(
+        j, &st, e,
+        "UPDATE release SET env=?, lock=?, kind=?, device=?, hello=?, error=? WHERE run=? AND name=?",
+        "ssssssis", r->env, r->lock, device_kind_name(r->kind), r->device, hello, r->error, run, r->name);
     if (!status) status = finish(j, st, e);
     free(hello);
     return status;
@@ -363,11 +384,12 @@ int journal_case(struct journal *j, const struct case_record *c, struct err *e)
 {
     char *facts = json_text(c->facts);
     sqlite3_stmt *st;
-    int status = prepare(j, &st, e,
-                         "UPDATE cases SET state=?, attempts=?, verdict=?, reason=?, started=?, ms=?, launches=?, kind=?,"
-                         " facts=?, output=?, stack=? WHERE id=?",
-                         "sisssdissssi", state_names[c->state], (int64_t)c->attempts, verdict_name(c->verdict), c->reason,
-                         c->started, c->ms, c->launches, device_kind_name(c->kind), facts, c->output, c->stack, c->id);
+    int status = prepare(
+        j, &st, e,
+        "UPDATE cases SET state=?, attempts=?, verdict=?, reason=?, started=?, ms=?, launches=?, kind=?,"
+        " facts=?, output=?, stack=? WHERE id=?",
+        "sisssdissssi", state_names[c->state], (int64_t)c->attempts, verdict_name(c->verdict), c->reason,
+        c->started, c->ms, c->launches, device_kind_name(c->kind), facts, c->output, c->stack, c->id);
     if (!status) status = finish(j, st, e);
     free(facts);
     return status;
@@ -385,17 +407,21 @@ int journal_finish(struct journal *j, int64_t run, struct err *e)
 int journal_resume(struct journal *j, int64_t run, struct err *e)
 {
     sqlite3_stmt *st;
-    if (prepare(j, &st, e, "UPDATE cases SET state='planned', started='' WHERE run=? AND state='running'", "i", run))
+    if (prepare(j, &st, e, "UPDATE cases SET state='planned', started='' WHERE run=? AND state='running'",
+                "i", run))
         return -1;
     return finish(j, st, e);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 int journal_last_run(struct journal *j, const char *campaign, int64_t *run, struct err *e)
 {
     sqlite3_stmt *st;
-    if (prepare(j, &st, e, "SELECT coalesce(max(id), 0) FROM run WHERE ?1='' OR campaign=?1", "s", campaign)) return -1;
+    if (prepare(j, &st, e, "SELECT coalesce(max(id), 0) FROM run WHERE ?1='' OR campaign=?1", "s", campaign))
+        return -1;
     int rc = sqlite3_step(st);
     int status = rc == SQLITE_ROW ? 0 : sql_error(j, e);
     *run = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
@@ -405,14 +431,14 @@ int journal_last_run(struct journal *j, const char *campaign, int64_t *run, stru
 
 static void read_run(sqlite3_stmt *st, struct run_record *r)
 {
-    char **text[] = {&r->campaign, &r->path,    &r->digest,  &r->choice,    &r->tolerances,
+    char **text[] = {&r->campaign, &r->path,    &r->digest,  &r->choice,  &r->tolerances,
                      &r->command,  &r->version, &r->started, &r->finished};
     int i = 0;
     for (; i < (int)(sizeof text / sizeof *text); i++) *text[i] = column_text(st, i);
     r->host = column_json(st, i++);
     json_t *apis = column_json(st, i), *api;
     size_t k;
-    json_array_foreach(apis, k, api) *vec_push(&r->apis) = xstrdup(json_string_value(api));
+    json_array_foreach(apis, k, api) * vec_push(&r->apis) = xstrdup(json_string_value(api));
     json_decref(apis);
 }
 
@@ -436,7 +462,8 @@ static enum case_state parse_state(const char *name)
 static void read_case(sqlite3_stmt *st, struct run_record *r)
 {
     struct case_record *c = vec_push(&r->cases);
-    char **text[] = {&c->release, &c->api, &c->name, &c->passes, &c->reason, &c->started, &c->output, &c->stack};
+    char **text[] = {&c->release, &c->api,     &c->name,   &c->passes,
+                     &c->reason,  &c->started, &c->output, &c->stack};
     int i = 0;
     for (; i < (int)(sizeof text / sizeof *text); i++) *text[i] = column_text(st, i);
     c->state = parse_state((const char *)sqlite3_column_text(st, i++));
@@ -451,8 +478,8 @@ static void read_case(sqlite3_stmt *st, struct run_record *r)
 
 typedef void row_reader(sqlite3_stmt *st, struct run_record *r);
 
-static int read_rows(struct journal *j, const char *sql, int64_t run, row_reader *read, struct run_record *out,
-                     struct err *e)
+static int read_rows(struct journal *j, const char *sql, int64_t run, row_reader *read,
+                     struct run_record *out, struct err *e)
 {
     sqlite3_stmt *st;
     if (prepare(j, &st, e, sql, "i", run)) return -1;
@@ -470,12 +497,17 @@ int journal_load(struct journal *j, int64_t run, struct run_record *out, struct 
         const char *sql;
         row_reader *read;
     } parts[] = {
-        {"SELECT campaign, path, digest, choice, tolerances, command, version, started, finished, host, apis FROM run"
-         " WHERE id=?", read_run},
-        {"SELECT name, torch, branch, env, lock, device, error, kind, hello FROM release WHERE run=? ORDER BY position",
+        {"SELECT campaign, path, digest, choice, tolerances, command, version, started, finished, host, apis "
+         "FROM run"
+         " WHERE id=?",
+         read_run},
+        {"SELECT name, torch, branch, env, lock, device, error, kind, hello FROM release WHERE run=? ORDER "
+         "BY position",
          read_release},
-        {"SELECT release, api, name, passes, reason, started, output, stack, state, verdict, kind, facts, id, attempts,"
-         " ms, launches FROM cases WHERE run=? ORDER BY id", read_case},
+        {"SELECT release, api, name, passes, reason, started, output, stack, state, verdict, kind, facts, "
+         "id, attempts,"
+         " ms, launches FROM cases WHERE run=? ORDER BY id",
+         read_case},
     };
     int status = 0;
     for (size_t i = 0; !status && i < sizeof parts / sizeof *parts; i++)

@@ -1,7 +1,8 @@
 /* journal.h - what happened, durable before it counts: one SQLite file a campaign.
  *
- * WAL with synchronous=FULL: when a call returns 0, its transition survives kill -9 and power loss. One process at a time
- * writes (a lock file beside it names the holder); readers need no lock. The schema is versioned (PRAGMA user_version). */
+ * WAL with synchronous=FULL: when a call returns 0, its transition survives kill -9 and power loss. One
+ * process at a time writes (a lock file beside it names the holder); readers need no lock. The schema is
+ * versioned (PRAGMA user_version). */
 #ifndef CONCORD_RUN_JOURNAL_H
 #define CONCORD_RUN_JOURNAL_H
 
@@ -31,7 +32,8 @@ int journal_last_run(struct journal *j, const char *campaign, int64_t *run, stru
 int journal_resume(struct journal *j, int64_t run, struct err *e);
 int journal_load(struct journal *j, int64_t run, struct run_record *out, struct err *e);
 
-/* Transitions. Each is one transaction. They read what they store from the records that the caller has updated. */
+/* Transitions. Each is one transaction. They read what they store from the records that the caller has
+ * updated. */
 int journal_release(struct journal *j, int64_t run, const struct release_record *r, struct err *e);
 int journal_case(struct journal *j, const struct case_record *c, struct err *e);
 int journal_finish(struct journal *j, int64_t run, struct err *e);

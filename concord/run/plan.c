@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the catalogue ------------------------------------------------------------------------------------------ */
+/* ---- the catalogue
+ * ------------------------------------------------------------------------------------------ */
 
 enum { COLUMNS = 5 };
 static const char *const header[COLUMNS] = {"api", "case", "passes", "en", "zh"};
@@ -50,8 +51,8 @@ static int add_line(char *line, const char *path, int number, bool *seen_header,
     if (check_row(cell, n, path, number, e)) return -1;
     if (plan_find(out, cell[0], cell[1]))
         return err_set(e, "%s:%d: case %s::%s is listed twice", path, number, cell[0], cell[1]);
-    *vec_push(&out->cases) = (struct plan_case){xstrdup(cell[0]), xstrdup(cell[1]), xstrdup(cell[2]), xstrdup(cell[3]),
-                                                xstrdup(cell[4])};
+    *vec_push(&out->cases) = (struct plan_case){xstrdup(cell[0]), xstrdup(cell[1]), xstrdup(cell[2]),
+                                                xstrdup(cell[3]), xstrdup(cell[4])};
     return 0;
 }
 
@@ -94,7 +95,8 @@ const struct plan_case *plan_find(const struct plan_catalogue *c, const char *ap
     return NULL;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------------- */
+/* ---- the plan
+ * ------------------------------------------------------------------------------------------------- */
 
 void plan_free(struct plan *p)
 {
@@ -126,7 +128,8 @@ static int no_case_of(const struct plan *p, const struct plan_catalogue *c, cons
     if (nearest)
         err_set(e, "%s: no built-in case covers '%s': did you mean '%s'?", p->campaign->path, api, nearest);
     else
-        err_set(e, "%s: no built-in case covers '%s': harness/cases.tsv lists those that exist", p->campaign->path, api);
+        err_set(e, "%s: no built-in case covers '%s': harness/cases.tsv lists those that exist",
+                p->campaign->path, api);
     strings_free(&covered);
     return -1;
 }
@@ -134,12 +137,16 @@ static int no_case_of(const struct plan *p, const struct plan_catalogue *c, cons
 int plan_choose_cases(struct plan *p, const struct plan_catalogue *c, const strings *patterns, struct err *e)
 {
     for (size_t a = 0; a < p->campaign->apis.len; a++) {
-        if (!plan_find(c, p->campaign->apis.ptr[a], NULL)) return no_case_of(p, c, p->campaign->apis.ptr[a], e);
+        if (!plan_find(c, p->campaign->apis.ptr[a], NULL))
+            return no_case_of(p, c, p->campaign->apis.ptr[a], e);
         for (size_t i = 0; i < c->cases.len; i++) {
             const struct plan_case *k = &c->cases.ptr[i];
-            if (!strcmp(k->api, p->campaign->apis.ptr[a]) && matches(patterns, k->name)) *vec_push(&p->cases) = k;
+            if (!strcmp(k->api, p->campaign->apis.ptr[a]) && matches(patterns, k->name))
+                *vec_push(&p->cases) = k;
         }
     }
-    if (!p->cases.len) return err_set(e, "%s: no case matches '%s'", p->campaign->path, patterns->len ? patterns->ptr[0] : "");
+    if (!p->cases.len)
+        return err_set(e, "%s: no case matches '%s'", p->campaign->path,
+                       patterns->len ? patterns->ptr[0] : "");
     return 0;
 }

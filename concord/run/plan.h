@@ -19,15 +19,15 @@ const struct plan_case *plan_find(const struct plan_catalogue *c, const char *ap
 
 /* Everything that defines a run; what the journal keeps of the question. */
 struct plan {
-    const struct campaign *campaign; /* already narrowed to the releases and APIs that were asked for */
-    char *digest;                    /* SHA-256 of the campaign file */
-    const char *device;              /* the choice: "auto", "hardware", "software" */
+    const struct campaign *campaign;     /* already narrowed to the releases and APIs that were asked for */
+    char *digest;                        /* SHA-256 of the campaign file */
+    const char *device;                  /* the choice: "auto", "hardware", "software" */
     VEC(const struct plan_case *) cases; /* rows of the catalogue, its order within each API */
 };
 void plan_free(struct plan *p);
 
-/* Takes the catalogue's cases of the plan's APIs, only those whose name matches one of the patterns if there are any
- * (fnmatch). An API without a case, and patterns that match nothing, are errors. */
+/* Takes the catalogue's cases of the plan's APIs, only those whose name matches one of the patterns if there
+ * are any (fnmatch). An API without a case, and patterns that match nothing, are errors. */
 int plan_choose_cases(struct plan *p, const struct plan_catalogue *c, const strings *patterns, struct err *e);
 
 #endif

@@ -11,8 +11,9 @@ static const char *const kind_names[] = {
     [KIND_NONE] = "none", [KIND_SOFTWARE] = "software", [KIND_HARDWARE] = "hardware"};
 
 /* Where the vendor's installers put toolkits (CANN's installation guide). */
-static const char *const default_homes[] = {
-    "/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/ascend-toolkit", "/usr/local/Ascend/cann", NULL};
+static const char *const default_homes[] = {"/usr/local/Ascend/ascend-toolkit/latest",
+                                            "/usr/local/Ascend/ascend-toolkit", "/usr/local/Ascend/cann",
+                                            NULL};
 
 const char *device_kind_name(enum device_kind k)
 {
@@ -34,7 +35,8 @@ void device_setup_free(struct device_setup *s)
     *s = (struct device_setup){0};
 }
 
-/* ---- what is there ----------------------------------------------------------------------------------------- */
+/* ---- what is there
+ * ----------------------------------------------------------------------------------------- */
 
 int probe_device_files(const char *dev)
 {
@@ -98,7 +100,8 @@ static char *find_launcher(const char *planted)
     return NULL;
 }
 
-/* ---- how to start -------------------------------------------------------------------------------------------- */
+/* ---- how to start
+ * -------------------------------------------------------------------------------------------- */
 
 static void push_words(strings *v, const char *const *words)
 {
@@ -108,7 +111,8 @@ static void push_words(strings *v, const char *const *words)
 static void use_toolkit(struct device_setup *out, char *set_env)
 {
     /* The scripts of the vendor expect bash, and end with the status of their last test. */
-    push_words(&out->prefix, (const char *const[]){"bash", "-c", "source \"$0\"; exec \"$@\"", set_env, NULL});
+    push_words(&out->prefix,
+               (const char *const[]){"bash", "-c", "source \"$0\"; exec \"$@\"", set_env, NULL});
     out->toolkit = set_env;
     out->description = xformat("toolkit %s", set_env);
 }
@@ -123,7 +127,8 @@ static void use_sourced(struct device_setup *out, const char *home)
 static int use_softnpu(struct device_setup *out, const char *planted, struct err *e)
 {
     char *launcher = find_launcher(planted);
-    if (!launcher) return err_set(e, "no softnpu launcher beside concord: build it (ninja -C build) or install it");
+    if (!launcher)
+        return err_set(e, "no softnpu launcher beside concord: build it (ninja -C build) or install it");
     push_words(&out->prefix, (const char *const[]){launcher, "run", "--", NULL});
     out->description = xformat("softnpu (%s)", launcher);
     free(launcher);
@@ -133,12 +138,14 @@ static int use_softnpu(struct device_setup *out, const char *planted, struct err
 static int no_toolkit(int boards, const char *dev, struct err *e)
 {
     if (boards)
-        return err_set(e,
-                       "%d board(s) in %s but no CANN toolkit: source its set_env.sh, give --toolkit DIR, or use "
-                       "--device software",
-                       boards, dev);
-    return err_set(e, "no board (%s/davinci*) and no CANN toolkit (ASCEND_HOME_PATH, --toolkit): use --device software",
-                   dev);
+        return err_set(
+            e,
+            "%d board(s) in %s but no CANN toolkit: source its set_env.sh, give --toolkit DIR, or use "
+            "--device software",
+            boards, dev);
+    return err_set(
+        e, "no board (%s/davinci*) and no CANN toolkit (ASCEND_HOME_PATH, --toolkit): use --device software",
+        dev);
 }
 
 int probe_device(enum device_choice choice, const char *toolkit, const struct probe_places *places,
@@ -151,9 +158,11 @@ int probe_device(enum device_choice choice, const char *toolkit, const struct pr
         return err_set(e, "--toolkit is for --device hardware; --device software needs none");
     char *set_env = probe_set_env(toolkit);
     if (toolkit && !set_env)
-        return err_set(e, "%s: no set_env.sh there: give the toolkit's folder, or use --device software", toolkit);
+        return err_set(e, "%s: no set_env.sh there: give the toolkit's folder, or use --device software",
+                       toolkit);
     int boards = probe_device_files(dev);
-    if (choice == DEVICE_SOFTWARE || (choice == DEVICE_AUTO && !boards && !toolkit)) return use_softnpu(out, p.launcher, e);
+    if (choice == DEVICE_SOFTWARE || (choice == DEVICE_AUTO && !boards && !toolkit))
+        return use_softnpu(out, p.launcher, e);
     if (!set_env && sourced_toolkit()) {
         use_sourced(out, sourced_toolkit());
         return 0;
@@ -169,6 +178,7 @@ enum device_kind probe_label(const json_t *hello)
     const char *softnpu = json_string_value(json_object_get(hello, "softnpu"));
     const char *ascendcl = json_string_value(json_object_get(hello, "ascendcl"));
     if (softnpu && *softnpu) return KIND_SOFTWARE;
-    if (ascendcl && *ascendcl && json_array_size(json_object_get(hello, "device_files"))) return KIND_HARDWARE;
+    if (ascendcl && *ascendcl && json_array_size(json_object_get(hello, "device_files")))
+        return KIND_HARDWARE;
     return KIND_NONE;
 }

@@ -1,4 +1,5 @@
-/* progress.h - what a person sees while cases run: one line that is redrawn on a terminal, plain lines elsewhere. */
+/* progress.h - what a person sees while cases run: one line that is redrawn on a terminal, plain lines
+ * elsewhere. */
 #ifndef CONCORD_RUN_PROGRESS_H
 #define CONCORD_RUN_PROGRESS_H
 

@@ -32,7 +32,7 @@ static void release_free(struct release_record *r)
 
 void run_record_free(struct run_record *r)
 {
-    char *owned[] = {r->campaign, r->path,    r->digest,   r->choice,   r->tolerances,
+    char *owned[] = {r->campaign, r->path,    r->digest,   r->choice, r->tolerances,
                      r->command,  r->started, r->finished, r->version};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
     json_decref(r->host);
@@ -67,7 +67,8 @@ struct cell record_cell(const struct run_record *r, const char *release, const c
     cell.verdict = verdict_of_cell(cell.counts);
     for (size_t i = 0; i < r->cases.len && cell.verdict != VERDICT_PASSED && !cell.worst; i++) {
         const struct case_record *c = &r->cases.ptr[i];
-        if (!strcmp(c->release, release) && !strcmp(c->api, api) && c->verdict == cell.verdict) cell.worst = c;
+        if (!strcmp(c->release, release) && !strcmp(c->api, api) && c->verdict == cell.verdict)
+            cell.worst = c;
     }
     return cell;
 }

@@ -14,27 +14,27 @@ struct case_record {
     int attempts;
     enum verdict verdict; /* NOT RUN until done */
     char *reason;
-    char *started;        /* UTC, "" before */
+    char *started; /* UTC, "" before */
     double ms;
     int64_t launches;
     enum device_kind kind;
-    json_t *facts;        /* the worker's line for the case, without its output; NULL before */
+    json_t *facts; /* the worker's line for the case, without its output; NULL before */
     char *output, *stack;
 };
 
 struct release_record {
     char *name, *torch, *branch; /* name: version of torch_npu, unique in the campaign */
-    char *env, *lock;   /* environment's folder and lock text, "" before */
+    char *env, *lock;            /* environment's folder and lock text, "" before */
     enum device_kind kind;
-    char *device;       /* name, e.g. "Ascend910B4" */
-    json_t *hello;      /* the worker's facts: versions, libraries; NULL before */
-    char *error;        /* why no worker could run, "" otherwise */
+    char *device;  /* name, e.g. "Ascend910B4" */
+    json_t *hello; /* the worker's facts: versions, libraries; NULL before */
+    char *error;   /* why no worker could run, "" otherwise */
 };
 
 struct run_record {
     int64_t id;
     char *campaign, *path, *digest, *choice, *tolerances, *command, *started, *finished, *version;
-    json_t *host;       /* system, machine, cpus */
+    json_t *host; /* system, machine, cpus */
     strings apis;
     VEC(struct release_record) releases;
     VEC(struct case_record) cases; /* by release, then API, then catalogue order */

@@ -12,7 +12,7 @@
 
 enum {
     MAX_WORKERS = 64,
-    MAX_RESTARTS = 3,       /* of one release's worker without a case done in between */
+    MAX_RESTARTS = 3,        /* of one release's worker without a case done in between */
     ANSWER_GRACE_MS = 15000, /* the server enforces a case's limit; this is for a server that does not */
     TICK_MS = 200,
 };
@@ -24,7 +24,7 @@ struct slot {
     struct release_record *release;
     struct case_record *current; /* NULL between cases and before the hello */
     bool active, greeted;
-    int64_t deadline;            /* for the hello or the current case */
+    int64_t deadline; /* for the hello or the current case */
     int restarts;
 };
 
@@ -60,7 +60,9 @@ static int64_t memory_available(void)
     return kib << 10;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------------------ */
+/* ---- cases
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static struct case_record *next_case(const struct run_record *record, const struct release_record *release)
 {
@@ -92,14 +94,17 @@ static int give_up(struct loop *l, struct release_record *release, const char *w
     struct case_record *c;
     set_text(&release->error, xstrdup(why));
     progress_note(&l->progress, "%s: %s", release->name, why);
-    if (journal_group(l->r->journal, e) || journal_release(l->r->journal, l->r->record->id, release, e)) return -1;
+    if (journal_group(l->r->journal, e) || journal_release(l->r->journal, l->r->record->id, release, e))
+        return -1;
     int status = 0;
     for (; !status && (c = next_case(l->r->record, release)); l->progress.done++, l->progress.bad++)
         status = conclude(l, c, VERDICT_ERROR, xstrdup(why), e);
     return status ? status : journal_commit(l->r->journal, e);
 }
 
-/* ---- a slot --------------------------------------------------------------------------------------------------------- */
+/* ---- a slot
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static int open_slot(struct loop *l, struct slot *s, struct release_record *release, struct err *e)
 {
@@ -146,8 +151,8 @@ static void order_marked(struct loop *l, struct slot *s)
     progress_running(&l->progress, c);
     json_t *tolerances = json_loads(l->r->record->tolerances, 0, NULL);
     char *id = xformat("%s::%s", c->api, c->name);
-    json_t *order = json_pack("{s:I, s:s, s:s, s:f, s:o}", "run", (json_int_t)c->id, "case", id, "device", "npu:0",
-                              "timeout", (double)l->r->case_timeout_ms / 1000.0, "tolerances",
+    json_t *order = json_pack("{s:I, s:s, s:s, s:f, s:o}", "run", (json_int_t)c->id, "case", id, "device",
+                              "npu:0", "timeout", (double)l->r->case_timeout_ms / 1000.0, "tolerances",
                               tolerances ? tolerances : json_object());
     worker_send(&s->worker, order, NULL); /* a worker that is gone is noticed by its closed output */
     s->deadline = now_ms() + l->r->case_timeout_ms + ANSWER_GRACE_MS;
@@ -155,7 +160,8 @@ static void order_marked(struct loop *l, struct slot *s)
     free(id);
 }
 
-/* ---- what workers say -------------------------------------------------------------------------------------------------- */
+/* ---- what workers say
+ * -------------------------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -175,14 +181,17 @@ static char *mistrust(const struct release_record *release, const json_t *hello)
 {
     const char *torch = text_of(hello, "torch"), *plugin = text_of(hello, "plugin_version");
     if (!same_version(torch, release->torch))
-        return xformat("the environment has torch %s, not %s: remove it (concord env remove) and run again", torch,
-                       release->torch);
+        return xformat("the environment has torch %s, not %s: remove it (concord env remove) and run again",
+                       torch, release->torch);
     if (!same_version(plugin, release->name))
-        return xformat("the environment has torch_npu %s, not %s: remove it (concord env remove) and run again", plugin,
-                       release->name);
+        return xformat(
+            "the environment has torch_npu %s, not %s: remove it (concord env remove) and run again", plugin,
+            release->name);
     if (release->kind == KIND_NONE)
-        return xformat("no device: the plugin loaded %s, which is not softnpu, and there is no /dev/davinci*: use "
-                       "--device software", *text_of(hello, "ascendcl") ? text_of(hello, "ascendcl") : "no libascendcl");
+        return xformat(
+            "no device: the plugin loaded %s, which is not softnpu, and there is no /dev/davinci*: use "
+            "--device software",
+            *text_of(hello, "ascendcl") ? text_of(hello, "ascendcl") : "no libascendcl");
     return NULL;
 }
 
@@ -258,7 +267,8 @@ static int on_line(struct loop *l, struct slot *s, json_t *message, struct err *
     return 0;
 }
 
-/* ---- when a worker ends or hangs -------------------------------------------------------------------------------------- */
+/* ---- when a worker ends or hangs
+ * -------------------------------------------------------------------------------------- */
 
 static char *how_it_ended(const struct slot *s, int status, const char *words)
 {
@@ -295,7 +305,8 @@ static int on_gone(struct loop *l, struct slot *s, struct err *e)
     int failed = 0;
     if (s->current) {
         s->current->kind = s->release->kind;
-        failed = conclude(l, s->current, WIFSIGNALED(status) ? VERDICT_CRASHED : VERDICT_ERROR, xstrdup(why), e);
+        failed =
+            conclude(l, s->current, WIFSIGNALED(status) ? VERDICT_CRASHED : VERDICT_ERROR, xstrdup(why), e);
         if (!failed) progress_done(&l->progress, s->current);
     }
     if (!failed) failed = restart(l, s, why, e);
@@ -316,7 +327,8 @@ static int on_late(struct loop *l, struct slot *s, struct err *e)
     return restart(l, s, "the worker did not answer", e);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------------------------------- */
+/* ---- the loop
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Fills free slots with releases that have something to run. */
 static int fill(struct loop *l, struct err *e)

@@ -4,27 +4,29 @@
 
 #include "concord/run/journal.h"
 
-/* Makes sure that the release's environment exists. *folder and *lock (text of the lock file) are owned by the caller. */
-typedef int env_provider(void *ctx, const struct campaign_release *r, char **folder, char **lock, struct err *e);
+/* Makes sure that the release's environment exists. *folder and *lock (text of the lock file) are owned by
+ * the caller. */
+typedef int env_provider(void *ctx, const struct campaign_release *r, char **folder, char **lock,
+                         struct err *e);
 
 /* The provider that concord verify uses: concord's own environments. ctx is unused. */
 env_provider run_environment;
 
 struct runner {
     struct journal *journal;
-    struct run_record *record;        /* loaded from the journal; kept in step with it */
+    struct run_record *record; /* loaded from the journal; kept in step with it */
     const struct campaign *campaign;
     const struct device_setup *setup;
-    const char *harness;              /* folder with serve.py */
+    const char *harness; /* folder with serve.py */
     env_provider *env;
     void *env_ctx;
     int64_t case_timeout_ms, start_timeout_ms;
-    int workers;                      /* releases side by side; 0: as many as the machine serves well */
+    int workers; /* releases side by side; 0: as many as the machine serves well */
     bool quiet;
 };
 
-/* 0 when nothing is left planned. 1 when interrupted: the journal can be resumed. -1 on an error of the journal. A release
- * that cannot be run is no error here: its cases say why. */
+/* 0 when nothing is left planned. 1 when interrupted: the journal can be resumed. -1 on an error of the
+ * journal. A release that cannot be run is no error here: its cases say why. */
 int runner_run(struct runner *r, struct err *e);
 
 /* How many workers suit a machine of so many processors and so much memory. */

@@ -16,8 +16,8 @@ typedef VEC(struct row) rows;
 static struct row make_row(const struct cell *c)
 {
     return (struct row){{xstrdup(c->release), xstrdup(c->api), xstrdup(verdict_name(c->verdict)),
-                         xformat("%d/%d", c->counts[VERDICT_PASSED], c->total), xformat("%lld", (long long)c->launches),
-                         xstrdup(device_kind_name(c->kind))}};
+                         xformat("%d/%d", c->counts[VERDICT_PASSED], c->total),
+                         xformat("%lld", (long long)c->launches), xstrdup(device_kind_name(c->kind))}};
 }
 
 static void print_row(struct buf *out, char *const cell[COLUMNS], const int width[COLUMNS])
@@ -76,7 +76,7 @@ void table_render(const struct run_record *r, struct buf *out)
     print_rows(&v, out);
     if (reasons.len) buf_addf(out, "\n%s", reasons.ptr);
     int total, passed = record_passed(r, &total);
-    buf_addf(out, "\n%d of %d cells PASSED on the ", passed, total);
+    buf_addf(out, "\n%d of %d cells PASSED: ", passed, total);
     table_device_words(r, out);
     buf_addc(out, '\n');
     buf_free(&reasons);

@@ -31,7 +31,8 @@ enum verdict verdict_parse(const char *text)
     return VERDICT_ERROR;
 }
 
-/* ---- the facts -------------------------------------------------------------------------------------------- */
+/* ---- the facts --------------------------------------------------------------------------------------------
+ */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -69,7 +70,8 @@ static struct judgement say_list(enum verdict v, const char *before, const json_
     return say(v, reason);
 }
 
-/* faulthandler's "  File "x.py", line 12 in name" nearest to the fault, outside of the harness where there is one. */
+/* faulthandler's "  File "x.py", line 12 in name" nearest to the fault, outside of the harness where there is
+ * one. */
 static char *innermost_frame(const char *stack)
 {
     const char *current = strstr(stack, "Current thread");
@@ -88,7 +90,8 @@ static const char *signal_name(int sig, char buf[16])
     return buf;
 }
 
-/* ---- the rules, tried in order: the first that applies decides ----------------------------------------------- */
+/* ---- the rules, tried in order: the first that applies decides
+ * ----------------------------------------------- */
 
 struct facts {
     const json_t *done, *result, *proof;
@@ -130,8 +133,9 @@ static bool no_result(const struct facts *f, struct judgement *j)
     while (n && out[n - 1] == '\n') n--;
     size_t line = n;
     while (line && out[line - 1] != '\n') line--;
-    *j = say(VERDICT_ERROR, xformat("exit status %d in phase '%s'%s%.*s", (int)status, text_of(f->done, "phase"),
-                                    n ? ": " : "", (int)(n - line > 300 ? 300 : n - line), out + line));
+    *j = say(VERDICT_ERROR,
+             xformat("exit status %d in phase '%s'%s%.*s", (int)status, text_of(f->done, "phase"),
+                     n ? ": " : "", (int)(n - line > 300 ? 300 : n - line), out + line));
     return true;
 }
 
@@ -147,9 +151,9 @@ static bool raised(const struct facts *f, const char *where, const char *who, st
 {
     const json_t *exception = json_object_get(json_object_get(f->result, where), "exception");
     if (!exception) return false;
-    const char *message = text_of(exception, "raw");
-    *j = say(VERDICT_ERROR,
-             xformat("%s raised %s: %.*s", who, text_of(exception, "type"), (int)strcspn(message, "\n"), message));
+    const char *message = text_of(exception, "raw"), *cause = text_of(exception, "cause");
+    *j = say(VERDICT_ERROR, xformat("%s raised %s: %.*s%s%s", who, text_of(exception, "type"),
+                                    (int)strcspn(message, "\n"), message, *cause ? " | " : "", cause));
     return true;
 }
 
@@ -237,9 +241,9 @@ static bool no_launch(const struct facts *f, struct judgement *j)
     return true;
 }
 
-static rule *const rules[] = {timed_out,        crashed,   no_result, skipped,    raised_on_cpu,
-                              raised_on_device, broken_on_cpu, differs, broken_on_device, nothing_compared,
-                              no_device,        fell_back, off_device, no_memory,  no_launch};
+static rule *const rules[] = {timed_out,        crashed,       no_result,  skipped,          raised_on_cpu,
+                              raised_on_device, broken_on_cpu, differs,    broken_on_device, nothing_compared,
+                              no_device,        fell_back,     off_device, no_memory,        no_launch};
 
 struct judgement verdict_judge(const json_t *done, enum device_kind kind)
 {

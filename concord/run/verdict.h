@@ -9,17 +9,17 @@
 /* In order of gravity, best first: a cell (API and release) is as bad as its worst case.
  * SKIPPED and XFAIL do not make a cell that also has a PASSED case worse; see verdict_of_cell.
  * X(identifier, text, meaning) */
-#define VERDICTS(X)                                                                                                \
-    X(PASSED, "PASSED", "the device did what the CPU did, with proof that the device did it")                      \
-    X(XFAIL, "XFAIL", "failed, as the expectation file says")                                                      \
-    X(SKIPPED, "SKIPPED", "cannot apply; the reason says why")                                                     \
-    X(NOT_RUN, "NOT RUN", "planned, not executed")                                                                 \
-    X(XPASS, "XPASS", "passed although a failure was expected")                                                    \
-    X(FLAKY, "FLAKY", "passed only when repeated")                                                                 \
-    X(NO_PROOF, "NO PROOF", "agrees with the CPU, but nothing proves that the device executed it")                 \
-    X(FAILED, "FAILED", "differs from the CPU")                                                                    \
-    X(ERROR, "ERROR", "raised or ended in a way that allows no comparison")                                        \
-    X(TIMEOUT, "TIMEOUT", "exceeded its time limit")                                                               \
+#define VERDICTS(X)                                                                                          \
+    X(PASSED, "PASSED", "the device did what the CPU did, with proof that the device did it")                \
+    X(XFAIL, "XFAIL", "failed, as the expectation file says")                                                \
+    X(SKIPPED, "SKIPPED", "cannot apply; the reason says why")                                               \
+    X(NOT_RUN, "NOT RUN", "planned, not executed")                                                           \
+    X(XPASS, "XPASS", "passed although a failure was expected")                                              \
+    X(FLAKY, "FLAKY", "passed only when repeated")                                                           \
+    X(NO_PROOF, "NO PROOF", "agrees with the CPU, but nothing proves that the device executed it")           \
+    X(FAILED, "FAILED", "differs from the CPU")                                                              \
+    X(ERROR, "ERROR", "raised or ended in a way that allows no comparison")                                  \
+    X(TIMEOUT, "TIMEOUT", "exceeded its time limit")                                                         \
     X(CRASHED, "CRASHED", "the process ended by a signal")
 
 enum verdict {
@@ -40,11 +40,12 @@ struct judgement {
     char *reason;
 };
 
-/* done: the server's line for the case (harness/concord_harness/server.py). kind: what the worker's device is. */
+/* done: the server's line for the case (harness/concord_harness/server.py). kind: what the worker's device
+ * is. */
 struct judgement verdict_judge(const json_t *done, enum device_kind kind);
 
-/* Verdict of a cell from how many of its cases have each verdict: the worst, except that what was skipped or failed as
- * expected does not hide what passed; NOT RUN if there is no case at all. */
+/* Verdict of a cell from how many of its cases have each verdict: the worst, except that what was skipped or
+ * failed as expected does not hide what passed; NOT RUN if there is no case at all. */
 enum verdict verdict_of_cell(const int counts[VERDICT_COUNT]);
 
 #endif

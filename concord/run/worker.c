@@ -14,13 +14,13 @@ enum { ERRORS_KEPT = 16 << 10 };
 
 static VEC(pid_t) live; /* all workers of this process */
 
-
 void worker_adopt_orphans(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* ---- starting ------------------------------------------------------------------------------------------------------- */
+/* ---- starting
+ * ------------------------------------------------------------------------------------------------------- */
 
 static char *make_scratch(struct err *e)
 {
@@ -33,7 +33,8 @@ static char *make_scratch(struct err *e)
 }
 
 /* In the child, between fork and exec; concord has one thread, so setenv is safe. */
-static void exec_worker(char **argv, int threads, const char *scratch, const int in[2], const int out[2], const int err[2])
+static void exec_worker(char **argv, int threads, const char *scratch, const int in[2], const int out[2],
+                        const int err[2])
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,7 +50,8 @@ static void exec_worker(char **argv, int threads, const char *scratch, const int
         setenv("OMP_NUM_THREADS", text, 0);
         setenv("SOFTNPU_THREADS", text, 0);
     }
-    if (dup2(in[0], 0) >= 0 && dup2(out[1], 1) >= 0 && dup2(err[1], 2) >= 0 && !chdir(scratch)) execvp(argv[0], argv);
+    if (dup2(in[0], 0) >= 0 && dup2(out[1], 1) >= 0 && dup2(err[1], 2) >= 0 && !chdir(scratch))
+        execvp(argv[0], argv);
     dprintf(2, "cannot run %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
@@ -105,7 +107,9 @@ int worker_start(struct worker *w, const struct device_setup *setup, const char 
     return status;
 }
 
-/* ---- talking ---------------------------------------------------------------------------------------------------------- */
+/* ---- talking
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 int worker_send(struct worker *w, const json_t *message, struct err *e)
 {
@@ -183,7 +187,9 @@ char *worker_last_words(const struct worker *w)
     return xstrndup(text + line, n - line > 400 ? 400 : n - line);
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------------------- */
+/* ---- ending
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_live(pid_t pid)
 {
@@ -218,7 +224,8 @@ static int kill_children(void)
     return ended;
 }
 
-/* What a worker left behind was handed to us by the kernel (worker_adopt_orphans), each generation when its parent died. */
+/* What a worker left behind was handed to us by the kernel (worker_adopt_orphans), each generation when its
+ * parent died. */
 static void kill_orphans(void)
 {
     enum { GENERATIONS = 100 };

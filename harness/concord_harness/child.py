@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -32,10 +33,22 @@ class Reporter:
         self.line({"phase": name})
 
 
+# The device's own message, which the plugin puts below its general ones: "EZ9999: ...".
+CAUSE = re.compile(r"^E[A-Z][0-9]{4}: .*", re.MULTILINE)
+
+
 def _exception(error: BaseException) -> dict[str, str]:
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-12))
     name = f"{type(error).__module__}.{type(error).__qualname__}"
-    return {"type": name, "message": neutral(str(error)), "raw": str(error)[:2000], "traceback": trace[-6000:]}
+    text = str(error)
+    cause = CAUSE.search(text)
+    return {
+        "type": name,
+        "message": neutral(text),
+        "raw": text[:2000],
+        "cause": cause.group()[:400] if cause else "",
+        "traceback": trace[-6000:],
+    }
 
 
 def _claims(run: Run) -> list[str]:

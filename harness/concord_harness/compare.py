@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
