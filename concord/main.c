@@ -4,9 +4,11 @@
 
 #include <string.h>
 
-#define X(name, summary) {#name, cmd_##name, summary},
-static const struct command commands[] = {COMMANDS(X)};
-#undef X
+#define COMMAND(name, summary) {#name, cmd_##name, summary},
+static const struct command commands[] = {
+#include "concord/cmd/commands.inc"
+};
+#undef COMMAND
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *to)
