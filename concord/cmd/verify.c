@@ -44,13 +44,15 @@ static void load_campaign(const char *path, const struct options *o, struct camp
     free(share);
 }
 
-static bool same_selection(const struct run_record *r, const struct campaign *c)
+static bool same_selection(const struct run_record *r, const struct plan *p)
 {
-    if (r->releases.len != c->releases.len || r->apis.len != c->apis.len) return false;
+    const struct campaign *c = p->campaign;
+    if (r->releases.len != c->releases.len || r->apis.len != p->apis.len) return false;
+    if (r->cases.len != c->releases.len * p->cases.len) return false;
     for (size_t i = 0; i < r->releases.len; i++)
         if (strcmp(r->releases.ptr[i].name, c->releases.ptr[i].torch_npu)) return false;
     for (size_t i = 0; i < r->apis.len; i++)
-        if (strcmp(r->apis.ptr[i], c->apis.ptr[i])) return false;
+        if (strcmp(r->apis.ptr[i], p->apis.ptr[i])) return false;
     return true;
 }
 
@@ -67,7 +69,7 @@ static int64_t resumable(struct journal *j, const struct plan *p, const struct o
     if (strcmp(record.digest, p->digest))
         die("%s: changed since the run that would be resumed (%s): start a new one without --resume", c->path,
             record.started);
-    if ((o->versions.len || o->apis.len) && !same_selection(&record, c))
+    if ((o->versions.len || o->apis.len || o->cases.len) && !same_selection(&record, p))
         die("%s: the run to resume was `%s`: give the same selection or none", c->path, record.command);
     if (strcmp(record.choice, p->device))
         die("%s: the run to resume has --device %s: give the same", c->path, record.choice);
@@ -81,7 +83,7 @@ static int finish(const struct run_record *record, const struct options *o, int 
     struct err e;
     struct buf table = BUF_INIT;
     table_render(record, &table);
-    fwrite(table.ptr, 1, table.len, stdout);
+    fwrite(table.ptr, 1, table.len, o->json && !strcmp(o->json, "-") ? stderr : stdout);
     buf_free(&table);
     if (o->json && report_write_json(record, o->json, &e)) return err_report(&e);
     if (status) {
@@ -99,6 +101,9 @@ static int run_journal(struct runner *r, int64_t run, const struct options *o)
     if (journal_load(r->journal, run, &record, &e)) return err_report(&e);
     r->record = &record;
     int status = runner_run(r, &e);
+    run_record_free(&record);
+    if (status >= 0 && journal_load(r->journal, run, &record, &e))
+        status = -1; /* what is reported is what is durable */
     int code = status < 0 ? err_report(&e) : finish(&record, o, status);
     run_record_free(&record);
     return code;

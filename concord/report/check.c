@@ -33,9 +33,9 @@ static bool any(const struct case_record *c)
     return c != NULL;
 }
 
-static bool is_done(const struct case_record *c)
+static bool was_executed(const struct case_record *c)
 {
-    return c->state == CASE_DONE && c->verdict != VERDICT_SKIPPED;
+    return c->state == CASE_DONE && c->attempts > 0 && c->verdict != VERDICT_SKIPPED;
 }
 
 static bool passed(const struct case_record *c)
@@ -68,12 +68,12 @@ static bool no_fallback(const struct case_record *c)
 
 static bool not_skipped(const struct case_record *c)
 {
-    return c->verdict != VERDICT_SKIPPED;
+    return c->state == CASE_DONE && c->verdict != VERDICT_SKIPPED;
 }
 
 static bool check_executed(const struct run_record *r, struct buf *fact)
 {
-    return count_cases(r, any, is_done, fact);
+    return count_cases(r, any, was_executed, fact);
 }
 
 static bool check_compared(const struct run_record *r, struct buf *fact)

@@ -314,7 +314,7 @@ static char *tolerances_text(const struct campaign *c)
 static int insert_run(struct journal *j, const struct plan *p, const char *command, int64_t *run,
                       struct err *e)
 {
-    char now[32], *host = host_text(), *apis = apis_text(&p->campaign->apis);
+    char now[32], *host = host_text(), *apis = apis_text(&p->apis);
     char *tolerances = tolerances_text(p->campaign);
     now_iso(now);
     sqlite3_stmt *st;

@@ -101,6 +101,7 @@ const struct plan_case *plan_find(const struct plan_catalogue *c, const char *ap
 void plan_free(struct plan *p)
 {
     free(p->digest);
+    strings_free(&p->apis);
     vec_free(&p->cases);
     *p = (struct plan){0};
 }
@@ -139,11 +140,13 @@ int plan_choose_cases(struct plan *p, const struct plan_catalogue *c, const stri
     for (size_t a = 0; a < p->campaign->apis.len; a++) {
         if (!plan_find(c, p->campaign->apis.ptr[a], NULL))
             return no_case_of(p, c, p->campaign->apis.ptr[a], e);
+        size_t before = p->cases.len;
         for (size_t i = 0; i < c->cases.len; i++) {
             const struct plan_case *k = &c->cases.ptr[i];
             if (!strcmp(k->api, p->campaign->apis.ptr[a]) && matches(patterns, k->name))
                 *vec_push(&p->cases) = k;
         }
+        if (p->cases.len > before) *vec_push(&p->apis) = xstrdup(p->campaign->apis.ptr[a]);
     }
     if (!p->cases.len)
         return err_set(e, "%s: no case matches '%s'", p->campaign->path,

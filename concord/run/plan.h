@@ -22,6 +22,7 @@ struct plan {
     const struct campaign *campaign;     /* already narrowed to the releases and APIs that were asked for */
     char *digest;                        /* SHA-256 of the campaign file */
     const char *device;                  /* the choice: "auto", "hardware", "software" */
+    strings apis;                        /* those that have cases in the plan */
     VEC(const struct plan_case *) cases; /* rows of the catalogue, its order within each API */
 };
 void plan_free(struct plan *p);
