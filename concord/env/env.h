@@ -51,6 +51,9 @@ void env_info_free(struct env_info *info);
  * it. */
 char *env_folder(const struct env_spec *spec, struct err *e);
 
+/* Text of a ready environment's lock file: JSON, evidence of what ran. */
+int env_lock_text(const struct env_spec *spec, struct buf *out, struct err *e);
+
 struct env_options {
     enum trim_mode mode;
     const strings *find_links; /* folders of wheels; NULL: those of CONCORD_WHEELS (colons between) */

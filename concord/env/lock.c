@@ -200,3 +200,14 @@ char *env_folder(const struct env_spec *spec, struct err *e)
     env_info_free(&info);
     return folder;
 }
+
+int env_lock_text(const struct env_spec *spec, struct buf *out, struct err *e)
+{
+    char *folder = env_folder(spec, e);
+    if (!folder) return -1;
+    char *path = path_join(folder, lock_name);
+    int rc = file_read(path, out, e);
+    free(path);
+    free(folder);
+    return rc;
+}
