@@ -187,7 +187,7 @@ def reap(group: int) -> int:
     return ended
 
 
-def hello(plugin: str) -> dict[str, Any]:
+def hello(plugin: str, cases: str) -> dict[str, Any]:
     """Imports everything a case may need, so that a fork finds it ready, and says what was found."""
     started = time.monotonic()
     import torch
@@ -202,7 +202,7 @@ def hello(plugin: str) -> dict[str, Any]:
         facts["plugin_version"] = importlib.import_module(plugin).__version__
     importlib.import_module("torch._dynamo")  # checkpoint imports it at its first call: seconds that no case should pay
     importlib.import_module("concord_harness.child")
-    importlib.import_module("concord_harness.cases")
+    importlib.import_module(cases)
     from concord_harness.case import CASES
     from concord_harness.proof import describe_device
 
@@ -231,11 +231,12 @@ PARENT = os.getppid()
 def main() -> int:
     parser = argparse.ArgumentParser(prog="concord_harness")
     parser.add_argument("--plugin", default="torch_npu", help="module that provides the device; empty for none")
-    plugin = parser.parse_args().plugin
+    parser.add_argument("--cases", default="concord_harness.cases", help="module that registers the cases")
+    options = parser.parse_args()
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     answers = os.dup(1)  # what the imports and the cases print must not mix with the protocol
     os.dup2(2, 1)
     sys.__stdout__ = os.fdopen(answers, "w", encoding="utf-8")
-    say({"hello": hello(plugin)})
+    say({"hello": hello(options.plugin, options.cases)})
     serve(0)
     return 0
