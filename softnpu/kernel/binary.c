@@ -137,7 +137,8 @@ static inline bool neg(int64_t x)
 }
 enum { SIGNED_I8 = 1, SIGNED_I16 = 1, SIGNED_I32 = 1, SIGNED_I64 = 1, SIGNED_U8 = 0 };
 
-/* Division by zero gives all ones and the remainder is the dividend (CPU torch raises); the smallest value by -1 wraps. */
+/* Division by zero gives all ones and the remainder is the dividend (CPU torch raises); the smallest value by
+ * -1 wraps. */
 #define DIVISION_INT(T)                                                                                      \
     static inline T##_t quotient_##T(T##_t a, T##_t b)                                                       \
     {                                                                                                        \
@@ -164,7 +165,8 @@ enum { SIGNED_I8 = 1, SIGNED_I16 = 1, SIGNED_I32 = 1, SIGNED_I64 = 1, SIGNED_U8 
     LOOP(FLOORDIV, T, T##_t, floordiv_##T(a, b))                                                             \
     LOOP(TRUNCDIV, T, T##_t, quotient_##T(a, b))
 DIVISION_INT(I8)
-DIVISION_INT(I16) DIVISION_INT(I32) DIVISION_INT(I64) DIVISION_INT(U8)
+DIVISION_INT(I16)
+DIVISION_INT(I32) DIVISION_INT(I64) DIVISION_INT(U8)
 
 /* ---- powers, common divisors, shifts
  * ----------------------------------------------------------------------------------- */
@@ -309,10 +311,8 @@ DIVISION_INT(I16) DIVISION_INT(I32) DIVISION_INT(I64) DIVISION_INT(U8)
                     [EWB_SUBA] = {FLOATS(SUBA), INTS(SUBA), TRUTH(SUBA), COMPLEXES(SUBA)},
                     [EWB_RSUBA] = {FLOATS(RSUBA), INTS(RSUBA), TRUTH(RSUBA), COMPLEXES(RSUBA)},
                     [EWB_POW] = {FLOATS(POW), INTS(POW), TRUTH(POW), COMPLEXES(POW)},
-                    [EWB_FLOORDIV] =
-                        {FLOATS(FLOORDIV), INTS(FLOORDIV)},
-                    [EWB_TRUNCDIV] =
-                        {FLOATS(TRUNCDIV), INTS(TRUNCDIV)},
+                    [EWB_FLOORDIV] = {FLOATS(FLOORDIV), INTS(FLOORDIV)},
+                    [EWB_TRUNCDIV] = {FLOATS(TRUNCDIV), INTS(TRUNCDIV)},
                     [EWB_REM] = {FLOATS(REM), INTS(REM)},
                     [EWB_FMOD] = {FLOATS(FMOD), INTS(FMOD)},
                     [EWB_MAX] = {FLOATS(MAX), INTS(MAX), TRUTH(MAX)},
@@ -336,6 +336,7 @@ DIVISION_INT(I16) DIVISION_INT(I32) DIVISION_INT(I64) DIVISION_INT(U8)
                     [EWB_LAND] = {FLOATS(LAND), INTS(LAND), TRUTH(LAND), COMPLEXES(LAND)},
                     [EWB_LOR] = {FLOATS(LOR), INTS(LOR), TRUTH(LOR), COMPLEXES(LOR)},
                     [EWB_LXOR] = {FLOATS(LXOR), INTS(LXOR), TRUTH(LXOR), COMPLEXES(LXOR)},
-                    [EWB_ISCLOSE] = {FLOATS(ISCLOSE)},
+                    [EWB_ISCLOSE] =
+                        {FLOATS(ISCLOSE)},
                 },
 };

@@ -22,8 +22,9 @@ typedef void (*ew_loop)(int64_t n, void *const *p, int64_t index, const void *ct
 /* Results of the inputs' type. ADDA, SUBA, RSUBA: ctx is alpha, of that type. */
 #define EW_BINARY_SAME(X)                                                                                    \
     X(ADD)                                                                                                   \
-    X(SUB) X(MUL) X(DIV) X(ADDA) X(SUBA) X(RSUBA) X(POW) X(FLOORDIV) X(TRUNCDIV) X(REM) X(FMOD) X(MAX)       \
-        X(MIN) X(ATAN2) X(GCD) X(AND) X(OR) X(XOR) X(SHL) X(SHR) X(LOGADDEXP) X(LOGADDEXP2) X(XLOGY)
+    X(SUB)                                                                                                   \
+    X(MUL) X(DIV) X(ADDA) X(SUBA) X(RSUBA) X(POW) X(FLOORDIV) X(TRUNCDIV) X(REM) X(FMOD) X(MAX) X(MIN)       \
+        X(ATAN2) X(GCD) X(AND) X(OR) X(XOR) X(SHL) X(SHR) X(LOGADDEXP) X(LOGADDEXP2) X(XLOGY)
 /* Results are BOOL. ISCLOSE: ctx is a struct ew_isclose. */
 #define EW_BINARY_BOOL(X) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LAND) X(LOR) X(LXOR) X(ISCLOSE)
 #define EW_BINARY_ENUM(id) EWB_##id,
@@ -37,6 +38,47 @@ struct binary_kernels {
     ew_loop loop[EWB_COUNT][EWT_COUNT];
 };
 KERNEL_PICK(binary_kernels)
+
+/* ---- one input
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* Functions of vmath.h: the loop's name is the function's. */
+#define EW_UNARY_VMATH(X)                                                                                    \
+    X(EXP)                                                                                                   \
+    X(EXP2) X(EXPM1) X(LOG) X(LOG2) X(LOG10) X(LOG1P) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH)   \
+        X(COSH) X(TANH) X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(ERFC)
+/* Results of the input's type, except that ABS and ANGLE of a complex number are its real type.
+ * ROUNDD (round to decimals): ctx is the int64_t number of decimals. LOGIT: ctx is the double eps, negative
+ * for none. NANNUM: ctx is double[3], what replaces NaN, +inf and -inf. */
+#define EW_UNARY_SAME(X)                                                                                     \
+    X(ABS)                                                                                                   \
+    X(NEG) X(SIGN) X(CEIL) X(FLOOR) X(ROUND) X(TRUNC) X(FRAC) X(RECIPROCAL) X(SQRT) X(RSQRT) X(NOT)          \
+        X(SIGMOID) X(ERFINV) X(SINC) X(ANGLE) X(ROUNDD) X(LOGIT) X(NANNUM)
+/* Results are BOOL. */
+#define EW_UNARY_BOOL(X) X(LNOT) X(ISFINITE) X(ISNEGINF) X(ISPOSINF) X(SIGNBIT)
+#define EW_UNARY_ENUM(id) EWU_##id,
+enum ew_unary {
+    EW_UNARY_VMATH(EW_UNARY_ENUM) EW_UNARY_SAME(EW_UNARY_ENUM) EW_UNARY_BOOL(EW_UNARY_ENUM) EWU_COUNT
+};
+struct unary_kernels {
+    ew_loop loop[EWU_COUNT][EWT_COUNT];
+};
+KERNEL_PICK(unary_kernels)
+
+/* ---- three inputs
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* LERP: start, end, weight. ADDCMUL, ADDCDIV: self, tensor1, tensor2; ctx is the value, of the loop's type.
+ * CLAMP: self, min, max. */
+#define EW_TERNARY(X) X(LERP) X(ADDCMUL) X(ADDCDIV) X(CLAMP)
+#define EW_TERNARY_ENUM(id) EWTN_##id,
+enum ew_ternary { EW_TERNARY(EW_TERNARY_ENUM) EWTN_COUNT };
+struct ternary_kernels {
+    ew_loop loop[EWTN_COUNT][EWT_COUNT];
+    /* out = condition (bool) ? a : b, by the logarithm of the element's size */
+    ew_loop select[5];
+};
+KERNEL_PICK(ternary_kernels)
 
 /* GCC and clang both distrust an output that may be an input; element by element it may. */
 #if defined(__clang__)

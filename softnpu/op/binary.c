@@ -6,30 +6,38 @@ struct binary {
     uint8_t alpha; /* the loop to take when there is an alpha that is not one; 0: the call has no alpha */
     uint8_t policy;
 };
-#define PLAIN(id, policy) {EWB_##id, 0, policy}
+#define PLAIN(id, policy)                                                                                    \
+    {                                                                                                        \
+        EWB_##id, 0, policy                                                                                  \
+    }
 
 static const struct binary b_add = {EWB_ADD, EWB_ADDA, EWP_SAME}, b_sub = {EWB_SUB, EWB_SUBA, EWP_SAME},
                            b_rsub = {EWB_RSUBA, EWB_RSUBA, EWP_SAME}, b_mul = PLAIN(MUL, EWP_SAME),
                            b_div = PLAIN(DIV, EWP_FLOAT), b_pow = PLAIN(POW, EWP_SAME),
                            b_floordiv = PLAIN(FLOORDIV, EWP_SAME), b_rem = PLAIN(REM, EWP_SAME),
-                           b_fmod = PLAIN(FMOD, EWP_SAME), b_max = PLAIN(MAX, EWP_SAME), b_min = PLAIN(MIN, EWP_SAME),
-                           b_atan2 = PLAIN(ATAN2, EWP_FLOAT), b_gcd = PLAIN(GCD, EWP_SAME), b_and = PLAIN(AND, EWP_SAME),
-                           b_or = PLAIN(OR, EWP_SAME), b_xor = PLAIN(XOR, EWP_SAME), b_shl = PLAIN(SHL, EWP_SAME),
-                           b_shr = PLAIN(SHR, EWP_SAME), b_logaddexp = PLAIN(LOGADDEXP, EWP_FLOAT),
+                           b_fmod = PLAIN(FMOD, EWP_SAME), b_max = PLAIN(MAX, EWP_SAME),
+                           b_min = PLAIN(MIN, EWP_SAME), b_atan2 = PLAIN(ATAN2, EWP_FLOAT),
+                           b_gcd = PLAIN(GCD, EWP_SAME), b_and = PLAIN(AND, EWP_SAME),
+                           b_or = PLAIN(OR, EWP_SAME), b_xor = PLAIN(XOR, EWP_SAME),
+                           b_shl = PLAIN(SHL, EWP_SAME), b_shr = PLAIN(SHR, EWP_SAME),
+                           b_logaddexp = PLAIN(LOGADDEXP, EWP_FLOAT),
                            b_logaddexp2 = PLAIN(LOGADDEXP2, EWP_FLOAT), b_xlogy = PLAIN(XLOGY, EWP_FLOAT),
-                           b_eq = PLAIN(EQ, EWP_TRUTH), b_ne = PLAIN(NE, EWP_TRUTH), b_lt = PLAIN(LT, EWP_TRUTH),
-                           b_le = PLAIN(LE, EWP_TRUTH), b_gt = PLAIN(GT, EWP_TRUTH), b_ge = PLAIN(GE, EWP_TRUTH),
-                           b_land = PLAIN(LAND, EWP_TRUTH), b_lor = PLAIN(LOR, EWP_TRUTH), b_lxor = PLAIN(LXOR, EWP_TRUTH),
-                           b_isclose = PLAIN(ISCLOSE, EWP_DOUBLE);
+                           b_eq = PLAIN(EQ, EWP_TRUTH), b_ne = PLAIN(NE, EWP_TRUTH),
+                           b_lt = PLAIN(LT, EWP_TRUTH), b_le = PLAIN(LE, EWP_TRUTH),
+                           b_gt = PLAIN(GT, EWP_TRUTH), b_ge = PLAIN(GE, EWP_TRUTH),
+                           b_land = PLAIN(LAND, EWP_TRUTH), b_lor = PLAIN(LOR, EWP_TRUTH),
+                           b_lxor = PLAIN(LXOR, EWP_TRUTH), b_isclose = PLAIN(ISCLOSE, EWP_DOUBLE);
 
-/* ---- shared by all: plan[0] the computing type, plan[1] the loop ---------------------------------------------------- */
+/* ---- shared by all: plan[0] the computing type, plan[1] the loop
+ * ---------------------------------------------------- */
 
 static int check_as(op_call *c, int loop, enum ew_policy policy)
 {
     int out = ew_output(c);
     aclDataType promoted = ew_promote_args(c, 0, 1), t = ew_computed(promoted, policy, c->arg[out].t);
     int row = ew_type(t);
-    if (row < 0 || !binary_kernels()->loop[loop][row]) return ew_no_loop(c, t == ACL_DT_UNDEFINED ? t : promoted);
+    if (row < 0 || !binary_kernels()->loop[loop][row])
+        return ew_no_loop(c, t == ACL_DT_UNDEFINED ? t : promoted);
     c->plan[0] = t;
     c->plan[1] = loop;
     int e = ew_need_broadcast(c, (const int[]){0, 1}, 2, out);
@@ -55,7 +63,8 @@ static int run_binary(op_call *c)
     return run_as(c, b->policy == EWP_TRUTH ? ACL_BOOL : (aclDataType)c->plan[0], NULL);
 }
 
-/* ---- with alpha (argument 2) ------------------------------------------------------------------------------------------ */
+/* ---- with alpha (argument 2)
+ * ------------------------------------------------------------------------------------------ */
 
 static bool is_one(const aclScalar *s)
 {
@@ -81,13 +90,16 @@ static int run_alpha(op_call *c)
     return run_as(c, t, alpha);
 }
 
-/* ---- division with a rounding mode (argument 2): 0 none, 1 towards zero, 2 down -------------------------------------------- */
+/* ---- division with a rounding mode (argument 2): 0 none, 1 towards zero, 2 down
+ * -------------------------------------------- */
 
 static int check_divmod(op_call *c)
 {
-    static const struct binary modes[] = {PLAIN(DIV, EWP_FLOAT), PLAIN(TRUNCDIV, EWP_SAME), PLAIN(FLOORDIV, EWP_SAME)};
+    static const struct binary modes[] = {PLAIN(DIV, EWP_FLOAT), PLAIN(TRUNCDIV, EWP_SAME),
+                                          PLAIN(FLOORDIV, EWP_SAME)};
     int64_t mode = c->arg[2].i;
-    if (mode < 0 || mode > 2) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "mode %lld, expected 0, 1 or 2", (long long)mode);
+    if (mode < 0 || mode > 2)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "mode %lld, expected 0, 1 or 2", (long long)mode);
     return check_as(c, modes[mode].loop, (enum ew_policy)modes[mode].policy);
 }
 
@@ -96,7 +108,9 @@ static int run_divmod(op_call *c)
     return run_as(c, (aclDataType)c->plan[0], NULL);
 }
 
-/* ---- the others ----------------------------------------------------------------------------------------------------------- */
+/* ---- the others
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static int run_isclose(op_call *c)
 {

@@ -6,9 +6,9 @@
 int ew_type(aclDataType t)
 {
     static const int8_t of_type[SN_NDTYPES] = {
-        [ACL_FLOAT] = EWT_F32 + 1, [ACL_DOUBLE] = EWT_F64 + 1,    [ACL_INT8] = EWT_I8 + 1,
-        [ACL_INT16] = EWT_I16 + 1, [ACL_INT32] = EWT_I32 + 1,     [ACL_INT64] = EWT_I64 + 1,
-        [ACL_UINT8] = EWT_U8 + 1,  [ACL_BOOL] = EWT_BOOL + 1,     [ACL_COMPLEX64] = EWT_C64 + 1,
+        [ACL_FLOAT] = EWT_F32 + 1,       [ACL_DOUBLE] = EWT_F64 + 1, [ACL_INT8] = EWT_I8 + 1,
+        [ACL_INT16] = EWT_I16 + 1,       [ACL_INT32] = EWT_I32 + 1,  [ACL_INT64] = EWT_I64 + 1,
+        [ACL_UINT8] = EWT_U8 + 1,        [ACL_BOOL] = EWT_BOOL + 1,  [ACL_COMPLEX64] = EWT_C64 + 1,
         [ACL_COMPLEX128] = EWT_C128 + 1,
     };
     return (unsigned)t < SN_NDTYPES ? of_type[t] - 1 : -1;
@@ -21,11 +21,12 @@ bool ew_is_tensor(const op_call *c, int i)
 
 static int category(aclDataType t)
 {
-    static const int8_t of_kind[] = {[SN_NONE] = 0, [SN_BOOL] = 1, [SN_UINT] = 2, [SN_INT] = 2, [SN_FLOAT] = 3, [SN_COMPLEX] = 4};
+    static const int8_t of_kind[] = {
+        [SN_NONE] = 0, [SN_BOOL] = 1, [SN_UINT] = 2, [SN_INT] = 2, [SN_FLOAT] = 3, [SN_COMPLEX] = 4};
     return of_kind[sn_dtype(t)->kind];
 }
 
-static aclDataType promote_tensors(const aclTensor *a, const aclTensor *b)
+aclDataType ew_promote_tensors(const aclTensor *a, const aclTensor *b)
 {
     if (!a->rank == !b->rank) return sn_promote(a->dtype, b->dtype);
     const aclTensor *shaped = a->rank ? a : b, *single = a->rank ? b : a;
@@ -37,13 +38,14 @@ aclDataType ew_promote_args(const op_call *c, int a, int b)
 {
     if (!ew_is_tensor(c, a)) return sn_promote_scalar(c->arg[b].t->dtype, c->arg[a].s);
     if (!ew_is_tensor(c, b)) return sn_promote_scalar(c->arg[a].t->dtype, c->arg[b].s);
-    return promote_tensors(c->arg[a].t, c->arg[b].t);
+    return ew_promote_tensors(c->arg[a].t, c->arg[b].t);
 }
 
 aclDataType ew_computed(aclDataType t, enum ew_policy policy, const aclTensor *out)
 {
     if (t == ACL_DT_UNDEFINED) return t;
-    if (policy == EWP_FLOAT && sn_is_integral(t)) return out && out->dtype == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT;
+    if (policy == EWP_FLOAT && sn_is_integral(t))
+        return out && out->dtype == ACL_DOUBLE ? ACL_DOUBLE : ACL_FLOAT;
     if (policy == EWP_DOUBLE && sn_is_integral(t)) return ACL_DOUBLE;
     return sn_compute(t);
 }

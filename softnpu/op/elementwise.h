@@ -15,9 +15,10 @@ enum ew_policy {
 
 /* Row of a loop table by data type; -1 for types that no loop computes in (after sn_compute). */
 int ew_type(aclDataType t);
-/* Result type of two inputs, each a tensor or a scalar, as torch.result_type has it: a tensor without dimensions counts
- * for less than one with. ACL_DT_UNDEFINED if there is none. */
+/* Result type of two inputs, each a tensor or a scalar, as torch.result_type has it: a tensor without
+ * dimensions counts for less than one with. ACL_DT_UNDEFINED if there is none. */
 aclDataType ew_promote_args(const op_call *c, int a, int b);
+aclDataType ew_promote_tensors(const aclTensor *a, const aclTensor *b);
 /* The type to compute in: policy applied to the promoted type t; out may be NULL. */
 aclDataType ew_computed(aclDataType t, enum ew_policy policy, const aclTensor *out);
 /* The tensor that the call writes: its last output, else its in-place argument. */
@@ -26,8 +27,8 @@ int ew_output(const op_call *c);
 bool ew_is_tensor(const op_call *c, int i);
 /* Operand of argument i, computed as type t. */
 struct ew_operand ew_of(const op_call *c, int i, aclDataType t);
-/* Output shape is the broadcast shape of the n tensor arguments in args (scalars are skipped). An in-place call's output is
- * one of them, so that nothing else makes it larger. */
+/* Output shape is the broadcast shape of the n tensor arguments in args (scalars are skipped). An in-place
+ * call's output is one of them, so that nothing else makes it larger. */
 int ew_need_broadcast(const op_call *c, const int *args, int n, int out);
 /* 161002 naming the type when a table has no loop for it. */
 int ew_no_loop(const op_call *c, aclDataType t);

@@ -1,0 +1,106 @@
+/* unary.c - elementwise operators with one input. */
+#include "softnpu/op/elementwise.h"
+
+struct unary {
+    uint8_t loop; /* enum ew_unary */
+    uint8_t policy;
+};
+#define UNARY(name, id, policy) static const struct unary u_##name = {EWU_##id, policy}
+UNARY(exp, EXP, EWP_FLOAT);
+UNARY(exp2, EXP2, EWP_FLOAT);
+UNARY(expm1, EXPM1, EWP_FLOAT);
+UNARY(log, LOG, EWP_FLOAT);
+UNARY(log2, LOG2, EWP_FLOAT);
+UNARY(log10, LOG10, EWP_FLOAT);
+UNARY(log1p, LOG1P, EWP_FLOAT);
+UNARY(sin, SIN, EWP_FLOAT);
+UNARY(cos, COS, EWP_FLOAT);
+UNARY(tan, TAN, EWP_FLOAT);
+UNARY(asin, ASIN, EWP_FLOAT);
+UNARY(acos, ACOS, EWP_FLOAT);
+UNARY(atan, ATAN, EWP_FLOAT);
+UNARY(sinh, SINH, EWP_FLOAT);
+UNARY(cosh, COSH, EWP_FLOAT);
+UNARY(tanh, TANH, EWP_FLOAT);
+UNARY(asinh, ASINH, EWP_FLOAT);
+UNARY(acosh, ACOSH, EWP_FLOAT);
+UNARY(atanh, ATANH, EWP_FLOAT);
+UNARY(erf, ERF, EWP_FLOAT);
+UNARY(erfc, ERFC, EWP_FLOAT);
+UNARY(erfinv, ERFINV, EWP_FLOAT);
+UNARY(sinc, SINC, EWP_FLOAT);
+UNARY(sigmoid, SIGMOID, EWP_FLOAT);
+UNARY(sqrt, SQRT, EWP_FLOAT);
+UNARY(rsqrt, RSQRT, EWP_FLOAT);
+UNARY(reciprocal, RECIPROCAL, EWP_FLOAT);
+UNARY(angle, ANGLE, EWP_FLOAT);
+UNARY(logit, LOGIT, EWP_FLOAT);
+UNARY(abs, ABS, EWP_SAME);
+UNARY(neg, NEG, EWP_SAME);
+UNARY(sign, SIGN, EWP_SAME);
+UNARY(ceil, CEIL, EWP_SAME);
+UNARY(floor, FLOOR, EWP_SAME);
+UNARY(round, ROUND, EWP_SAME);
+UNARY(trunc, TRUNC, EWP_SAME);
+UNARY(frac, FRAC, EWP_SAME);
+UNARY(not, NOT, EWP_SAME);
+UNARY(round_decimals, ROUNDD, EWP_SAME);
+UNARY(nan_to_num, NANNUM, EWP_SAME);
+UNARY(logical_not, LNOT, EWP_TRUTH);
+UNARY(isfinite, ISFINITE, EWP_TRUTH);
+UNARY(isposinf, ISPOSINF, EWP_TRUTH);
+UNARY(isneginf, ISNEGINF, EWP_TRUTH);
+UNARY(signbit, SIGNBIT, EWP_TRUTH);
+
+/* plan[0]: the computing type, plan[1]: the result's. */
+static int check_unary(op_call *c)
+{
+    const struct unary *u = c->row->aux;
+    int out = ew_output(c);
+    aclDataType t = ew_computed(c->arg[0].t->dtype, (enum ew_policy)u->policy, c->arg[out].t), result = t;
+    int row = ew_type(t);
+    if (row < 0 || !unary_kernels()->loop[u->loop][row]) return ew_no_loop(c, c->arg[0].t->dtype);
+    if (u->policy == EWP_TRUTH) result = ACL_BOOL;
+    if (sn_is_complex(t) && (u->loop == EWU_ABS || u->loop == EWU_ANGLE))
+        result = t == ACL_COMPLEX64 ? ACL_FLOAT : ACL_DOUBLE;
+    c->plan[0] = t;
+    c->plan[1] = result;
+    int e = op_need_same_shape(c, 0, out);
+    return e || u->policy == EWP_TRUTH ? e : op_need_cast(c, result, out);
+}
+
+static int run_with(op_call *c, const void *ctx)
+{
+    const struct unary *u = c->row->aux;
+    aclDataType t = (aclDataType)c->plan[0];
+    struct ew_operand o[] = {ew_of(c, ew_output(c), (aclDataType)c->plan[1]), ew_of(c, 0, t)};
+    return ew_run(c, o, 1, 1, unary_kernels()->loop[u->loop][ew_type(t)], ctx);
+}
+
+static int run_unary(op_call *c)
+{
+    return run_with(c, NULL);
+}
+
+/* RoundDecimals, Logit: argument 1 by value. */
+static int run_round_decimals(op_call *c)
+{
+    return run_with(c, &c->arg[1].i);
+}
+
+static int run_logit(op_call *c)
+{
+    return run_with(c, &c->arg[1].d);
+}
+
+/* The replacements come as floats; torch_npu fills in the largest values of self's type where the user gave
+ * none. */
+static int run_nan_to_num(op_call *c)
+{
+    const double to[] = {c->arg[1].d, c->arg[2].d, c->arg[3].d};
+    return run_with(c, to);
+}
+
+#define OP_FILE "softnpu/op/unary.inc"
+#define OP_TABLE op_rows_unary
+#include "softnpu/op/rows.h"
