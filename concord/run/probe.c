@@ -11,7 +11,7 @@ static const char *const kind_names[] = {
     [KIND_NONE] = "none", [KIND_SOFTWARE] = "software", [KIND_HARDWARE] = "hardware"};
 
 /* Where the vendor's installers put toolkits (CANN's installation guide). */
-static const char *const default_homes[] = {"/usr/local/Ascend/ascend-toolkit/latest",
+const char *const probe_default_homes[] = {"/usr/local/Ascend/ascend-toolkit/latest",
                                             "/usr/local/Ascend/ascend-toolkit", "/usr/local/Ascend/cann",
                                             NULL};
 
@@ -167,7 +167,7 @@ int probe_device(enum device_choice choice, const char *toolkit, const struct pr
         use_sourced(out, sourced_toolkit());
         return 0;
     }
-    if (!set_env) set_env = find_set_env(p.homes ? p.homes : default_homes);
+    if (!set_env) set_env = find_set_env(p.homes ? p.homes : probe_default_homes);
     if (!set_env) return no_toolkit(boards, dev, e);
     use_toolkit(out, set_env);
     return 0;

@@ -33,6 +33,8 @@ struct probe_places {
 int probe_device(enum device_choice choice, const char *toolkit, const struct probe_places *places,
                  struct device_setup *out, struct err *e);
 
+/* Where the vendor's installers put toolkits; ends with NULL. */
+extern const char *const probe_default_homes[];
 /* set_env.sh of a toolkit folder (or the file itself), NULL when there is none. Owned. */
 char *probe_set_env(const char *toolkit);
 /* Number of device files davinci0, davinci1, ... in the folder. */
