@@ -4,45 +4,7 @@
 #include "softnpu/op/blas.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <string.h>
-
-/* ---- bounded entry into BLAS
- * ------------------------------------------------------------------------------------- */
-
-enum { BLAS_CALLERS = 24 };
-static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t blas_freed = PTHREAD_COND_INITIALIZER;
-static int blas_inside;
-static int blas_waiting;
-
-static bool blas_try(void)
-{
-    int n = __atomic_load_n(&blas_inside, __ATOMIC_SEQ_CST);
-    while (n < BLAS_CALLERS)
-        if (__atomic_compare_exchange_n(&blas_inside, &n, n + 1, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-            return true;
-    return false;
-}
-
-void blas_enter(void)
-{
-    if (blas_try()) return;
-    pthread_mutex_lock(&blas_lock);
-    __atomic_add_fetch(&blas_waiting, 1, __ATOMIC_SEQ_CST);
-    while (!blas_try()) pthread_cond_wait(&blas_freed, &blas_lock);
-    __atomic_sub_fetch(&blas_waiting, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&blas_lock);
-}
-
-void blas_leave(void)
-{
-    __atomic_sub_fetch(&blas_inside, 1, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&blas_waiting, __ATOMIC_SEQ_CST)) return;
-    pthread_mutex_lock(&blas_lock);
-    pthread_cond_signal(&blas_freed);
-    pthread_mutex_unlock(&blas_lock);
-}
 
 /* ---- one block
  * --------------------------------------------------------------------------------------------------- */
@@ -220,6 +182,7 @@ static void plan_piece(void *ctx, int64_t begin, int64_t end)
         int64_t cell = piece % (p->rows * p->cols), group = piece / (p->rows * p->cols);
         int64_t last = (group + 1) * p->group;
         if (last > p->batches) last = p->batches;
+        if (p->g.sum) last = 1; /* plan_block does them all */
         for (int64_t b = group * p->group; b < last; b++)
             plan_block(p, b, cell / p->cols * p->mb, cell % p->cols * p->nb);
     }

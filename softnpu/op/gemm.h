@@ -44,8 +44,7 @@ void mat_out_done(op_call *c, const aclTensor *t, aclDataType as, const struct m
 bool cube_rounds(int cube_math);
 void cube_round(float *x, int64_t n, int cube_math);
 
-/* The numeric library takes a bounded number of concurrent callers (its buffer table is fixed and not safe
- * past its end): every call into it stands between these two. */
+/* The numeric library takes a bounded number of concurrent callers (blas.c): every call of it stands between these. */
 void blas_enter(void);
 void blas_leave(void);
 
