@@ -25,7 +25,10 @@ static inline void parse_bytes(struct patch *p, struct slice text)
     buf_free(&out);
 }
 
-static inline void parse(struct patch *p, const char *text) { parse_bytes(p, slice_str(text)); }
+static inline void parse(struct patch *p, const char *text)
+{
+    parse_bytes(p, slice_str(text));
+}
 
 static inline bool has_fault(const struct patch *p, enum patch_fault_kind kind)
 {
@@ -34,7 +37,8 @@ static inline bool has_fault(const struct patch *p, enum patch_fault_kind kind)
     return false;
 }
 
-static inline void check_apply(const char *text, const char *pre, int flags, enum apply_outcome want, const char *post)
+static inline void check_apply(const char *text, const char *pre, int flags, enum apply_outcome want,
+                               const char *post)
 {
     struct patch p;
     struct buf out = BUF_INIT;
@@ -42,7 +46,8 @@ static inline void check_apply(const char *text, const char *pre, int flags, enu
     bool exists;
     parse(&p, text);
     patch_apply(&p, &p.files.ptr[0], pre ? slice_str(pre) : (struct slice){0}, flags, &out, &exists, &r);
-    if (r.outcome != want) fail_msg("%s (%s), not %s", apply_outcome_text(r.outcome), r.text, apply_outcome_text(want));
+    if (r.outcome != want)
+        fail_msg("%s (%s), not %s", apply_outcome_text(r.outcome), r.text, apply_outcome_text(want));
     assert_string_equal(buf_str(&out), post);
     buf_free(&out);
     patch_free(&p);
@@ -63,7 +68,10 @@ static inline void check_result(const struct patch *p, struct slice pre, int fla
     buf_free(&out);
 }
 
-static inline unsigned next_random(unsigned *seed) { return (*seed = *seed * 1103515245u + 12345u) >> 8; }
+static inline unsigned next_random(unsigned *seed)
+{
+    return (*seed = *seed * 1103515245u + 12345u) >> 8;
+}
 
 /* Some lines removed, changed or put in; few different lines, so that many places look alike. */
 static inline void random_edit(unsigned *seed, struct slice from, struct buf *out)
@@ -72,10 +80,15 @@ static inline void random_edit(unsigned *seed, struct slice from, struct buf *ou
         const char *nl = memchr(from.ptr + off, '\n', from.len - off);
         size_t n = nl ? (size_t)(nl - from.ptr) + 1 - off : from.len - off;
         switch (next_random(seed) % 12) {
-        case 0: break;
-        case 1: buf_addf(out, "edit %u\n", next_random(seed) % 5); break;
-        case 2: buf_addf(out, "put in %u\n", next_random(seed) % 5); /* fall through */
-        default: buf_add(out, from.ptr + off, n);
+        case 0:
+            break;
+        case 1:
+            buf_addf(out, "edit %u\n", next_random(seed) % 5);
+            break;
+        case 2:
+            buf_addf(out, "put in %u\n", next_random(seed) % 5); /* fall through */
+        default:
+            buf_add(out, from.ptr + off, n);
         }
         off += n;
     }

@@ -1,0 +1,151 @@
+/* branch.c - a branch against its base: what it may change, and that other people's edits survive. */
+#include "concord/audit/audit.h"
+#include "concord/audit/private.h"
+
+#include <git2.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct branch {
+    git_repository *repo;
+    git_tree *base, *tip;
+    const struct audit_options *o;
+    struct findings *out;
+    size_t patches;
+    pthread_mutex_t lock;
+};
+
+static int git_fail(struct err *e, const char *what)
+{
+    const git_error *g = git_error_last();
+    return err_set(e, "%s: %s", what, g && g->message ? g->message : "unknown reason");
+}
+
+static int find_commit(git_repository *repo, const char *rev, git_oid *id, struct err *e)
+{
+    git_object *object = NULL, *commit = NULL;
+    if (git_revparse_single(&object, repo, rev))
+        return err_set(e, "no revision '%s' in %s", rev, git_repository_path(repo));
+    int rc = git_object_peel(&commit, object, GIT_OBJECT_COMMIT);
+    if (!rc) *id = *git_object_id(commit);
+    git_object_free(object);
+    git_object_free(commit);
+    return rc ? git_fail(e, rev) : 0;
+}
+
+static int tree_of(git_repository *repo, const git_oid *id, git_tree **tree, struct err *e)
+{
+    git_commit *commit = NULL;
+    int rc = git_commit_lookup(&commit, repo, id) || git_commit_tree(tree, commit);
+    git_commit_free(commit);
+    return rc ? git_fail(e, "commit") : 0;
+}
+
+static bool is_patch(const char *path)
+{
+    return str_ends(path, ".patch") || str_ends(path, ".diff");
+}
+
+static bool is_documentation(const char *path)
+{
+    return str_starts(path, "docs/") || strstr(path, "/docs/") || str_ends(path, ".md") ||
+           str_ends(path, ".rst");
+}
+
+static int load_blob(struct branch *b, const git_oid *id, struct patch *p, struct err *e)
+{
+    git_blob *blob = NULL;
+    if (git_blob_lookup(&blob, b->repo, id)) return git_fail(e, "blob");
+    int rc = patch_parse(p, (struct slice){git_blob_rawcontent(blob), (size_t)git_blob_rawsize(blob)}, e);
+    git_blob_free(blob);
+    return rc;
+}
+
+/* Are the hunk's removed and added lines, in order, all in one section of the other patch? */
+static bool survives(const struct patch *p, const struct hunk *h, const struct patch *now)
+{
+    uint32_t i = h->body, k = 0;
+    for (; i < h->end; i++) {
+        uint8_t kind = p->lines.ptr[i].kind;
+        if (kind != LINE_ADD && kind != LINE_DEL) continue;
+        while (k < now->lines.len &&
+               !(now->lines.ptr[k].kind == kind && slice_eq(patch_line_text(p, i), patch_line_text(now, k))))
+            k++;
+        if (k++ >= now->lines.len) return false;
+    }
+    return true;
+}
+
+static int check_kept(struct branch *b, const char *path, const git_oid *old_id, const struct patch *now,
+                      struct err *e)
+{
+    struct patch old;
+    if (load_blob(b, old_id, &old, e)) return -1;
+    for (size_t i = 0; i < old.hunks.len; i++) {
+        const struct hunk *h = &old.hunks.ptr[i];
+        if (survives(&old, h, now)) continue;
+        finding_add(b->out, &rules[RULE_foreign_hunk_changed], path, 1, patch_line_text(&old, h->line),
+                    "the hunk at line %u of the base's patch (-%u,%u) is gone or changed", h->line + 1,
+                    h->old_start, h->old_len);
+    }
+    patch_free(&old);
+    return 0;
+}
+
+static int audit_blob(struct branch *b, const git_diff_delta *d, struct err *e)
+{
+    struct patch p;
+    const char *path = d->new_file.path;
+    if (load_blob(b, &d->new_file.id, &p, e)) return -1;
+    int rc = audit_one(path, &p, b->o, &b->lock, b->out, e);
+    if (!rc && d->status == GIT_DELTA_MODIFIED) rc = check_kept(b, path, &d->old_file.id, &p, e);
+    patch_free(&p);
+    b->patches++;
+    return rc;
+}
+
+static int audit_delta(struct branch *b, const git_diff_delta *d, struct err *e)
+{
+    const char *path = d->status == GIT_DELTA_DELETED ? d->old_file.path : d->new_file.path;
+    struct slice none = {"", 0};
+    if (is_documentation(path))
+        finding_add(b->out, &rules[RULE_branch_documentation], path, 0, none, "documentation changes");
+    else if (!is_patch(path))
+        finding_add(b->out, &rules[RULE_branch_other_file], path, 0, none, "not a patch file");
+    else if (d->status == GIT_DELTA_DELETED)
+        finding_add(b->out, &rules[RULE_branch_patch_deleted], path, 0, none, "deleted");
+    else
+        return audit_blob(b, d, e);
+    return 0;
+}
+
+static int open_branch(struct branch *b, const char *repo, const char *branch, const char *base,
+                       struct err *e)
+{
+    git_oid tip, from, merge;
+    if (git_repository_open(&b->repo, repo)) return git_fail(e, repo);
+    if (find_commit(b->repo, branch, &tip, e) || find_commit(b->repo, base, &from, e)) return -1;
+    if (git_merge_base(&merge, b->repo, &tip, &from))
+        return err_set(e, "'%s' and '%s' have no common commit: is the clone shallow?", branch, base);
+    return tree_of(b->repo, &merge, &b->base, e) || tree_of(b->repo, &tip, &b->tip, e) ? -1 : 0;
+}
+
+int audit_branch(const char *repo, const char *branch, const char *base, const struct audit_options *o,
+                 struct findings *out, size_t *patches, struct err *e)
+{
+    struct branch b = {.o = o, .out = out, .lock = PTHREAD_MUTEX_INITIALIZER};
+    git_diff *diff = NULL;
+    git_libgit2_init();
+    int rc = open_branch(&b, repo, branch, base, e);
+    if (!rc && git_diff_tree_to_tree(&diff, b.repo, b.base, b.tip, NULL)) rc = git_fail(e, repo);
+    for (size_t i = 0; !rc && i < git_diff_num_deltas(diff); i++)
+        rc = audit_delta(&b, git_diff_get_delta(diff, i), e);
+    git_diff_free(diff);
+    git_tree_free(b.base);
+    git_tree_free(b.tip);
+    git_repository_free(b.repo);
+    git_libgit2_shutdown();
+    *patches = b.patches;
+    findings_sort(out);
+    return rc;
+}

@@ -1,0 +1,13 @@
+/* private.h - what the audit's own files share. */
+#ifndef CONCORD_AUDIT_PRIVATE_H
+#define CONCORD_AUDIT_PRIVATE_H
+
+#include "concord/audit/audit.h"
+
+#include <pthread.h>
+
+/* Every rule over one parsed patch; lock guards the upstream source. */
+int audit_one(const char *file, const struct patch *p, const struct audit_options *o, pthread_mutex_t *lock,
+              struct findings *out, struct err *e);
+
+#endif

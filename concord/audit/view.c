@@ -1,0 +1,290 @@
+/* view.c - a patch section's lines with code, strings and comments told apart.
+ *
+ * A careful line model: it sees only the hunks. Each side of a hunk is scanned with the state of
+ * triple-quoted strings carried from line to line; how the hunk begins is settled by where its first triple
+ * quote stands.
+ */
+#include "concord/audit/audit.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool vline_added(const struct vline *l)
+{
+    return l->kind == LINE_ADD;
+}
+bool vline_removed(const struct vline *l)
+{
+    return l->kind == LINE_DEL;
+}
+
+/* ---- tokens
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool triple_at(struct slice s, size_t i, char q)
+{
+    return i + 2 < s.len && s.ptr[i] == q && s.ptr[i + 1] == q && s.ptr[i + 2] == q;
+}
+
+/* End of the string that opens at i, masked into code; *open gets the quote when a triple-quoted one goes on.
+ */
+static size_t mask_string(struct slice s, char *code, size_t i, char *open)
+{
+    char q = s.ptr[i];
+    bool triple = triple_at(s, i, q);
+    size_t n = triple ? 3 : 1;
+    for (i += n; i < s.len; i++) {
+        if (s.ptr[i] == '\\' && i + 1 < s.len) {
+            code[i] = 's';
+            code[++i] = 's';
+        } else if (s.ptr[i] == q && (!triple || triple_at(s, i, q))) {
+            return i + n;
+        } else {
+            code[i] = 's';
+        }
+    }
+    *open = triple ? q : 0;
+    return s.len;
+}
+
+/* The rest of a triple-quoted string that began on an earlier line. */
+static size_t mask_rest(struct slice s, char *code, char *open)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (triple_at(s, i, *open)) {
+            *open = 0;
+            return i + 3;
+        }
+        code[i] = 's';
+        if (s.ptr[i] == '\\' && i + 1 < s.len) code[++i] = 's';
+    }
+    return s.len;
+}
+
+/* Writes the masked line to code (s.len bytes); *open is the quote of a triple-quoted string in force, or 0.
+ */
+static void mask_line(struct slice s, char *code, char *open)
+{
+    if (!s.len) return;
+    memcpy(code, s.ptr, s.len);
+    size_t i = *open ? mask_rest(s, code, open) : 0;
+    while (i < s.len) {
+        if (s.ptr[i] == '#') {
+            memset(code + i, ' ', s.len - i);
+            return;
+        }
+        if (s.ptr[i] == '"' || s.ptr[i] == '\'')
+            i = mask_string(s, code, i, open);
+        else
+            i++;
+    }
+}
+
+/* Does the side begin inside a triple-quoted string? Only when its triple quotes are odd in number and the
+ * first one stands where a string ends: alone on its line, or after text, and not behind a line that asks for
+ * a docstring. */
+static char initial_quote(const struct view *v, size_t from, size_t to, uint8_t skip)
+{
+    size_t count = 0;
+    char first = 0;
+    bool closes = false;
+    struct slice before = {0};
+    for (size_t k = from; k < to; k++) {
+        const struct vline *l = &v->lines.ptr[k];
+        if (l->kind == skip) continue;
+        struct slice t = slice_trim(l->text);
+        for (size_t i = 0; i < t.len; i++) {
+            char q = t.ptr[i];
+            if ((q != '"' && q != '\'') || !triple_at(t, i, q)) continue;
+            if (!count++) {
+                first = q;
+                bool opens_expression = i > 0 && memchr("(=[,rfbuRFBU ", t.ptr[i - 1], 13);
+                closes = before.ptr && !slice_ends(before, ":") && !slice_ends(before, "(") &&
+                         !slice_ends(before, ",") && !opens_expression;
+            }
+            i += 2;
+        }
+        if (t.len) before = t;
+    }
+    return count % 2 && closes ? first : 0;
+}
+
+static void classify(struct vline *l, bool in_string)
+{
+    size_t i = 0;
+    while (i < l->text.len && (l->text.ptr[i] == ' ' || l->text.ptr[i] == '\t')) i++;
+    l->indent = (uint32_t)i;
+    l->in_string = in_string;
+    l->blank = slice_blank(l->text);
+    l->comment = !in_string && i < l->text.len && l->text.ptr[i] == '#';
+}
+
+/* Scans one side of one hunk; context lines get their code from the old side, which is scanned last. */
+static void mask_side(struct view *v, size_t from, size_t to, uint8_t skip)
+{
+    char open = v->python ? initial_quote(v, from, to, skip) : 0;
+    for (size_t k = from; k < to; k++) {
+        struct vline *l = &v->lines.ptr[k];
+        if (l->kind == skip) continue;
+        bool in_string = open != 0;
+        if (v->python) mask_line(l->text, (char *)l->code.ptr, &open);
+        classify(l, in_string);
+    }
+}
+
+/* ---- the view
+ * ------------------------------------------------------------------------------------------------ */
+
+static void add_hunk(struct view *v, uint32_t h, char **arena)
+{
+    const struct hunk *k = &v->p->hunks.ptr[h];
+    size_t from = v->lines.len;
+    for (uint32_t i = k->body; i < k->end; i++) {
+        uint8_t kind = v->p->lines.ptr[i].kind;
+        if (kind == LINE_NO_EOL) continue;
+        struct vline *l = vec_push(&v->lines);
+        l->line = i;
+        l->hunk = h;
+        l->kind = kind == LINE_BARE ? LINE_CONTEXT : kind;
+        l->text = patch_line_content(v->p, i);
+        if (l->text.len) memcpy(*arena, l->text.ptr, l->text.len);
+        l->code = (struct slice){*arena, l->text.len};
+        *arena += l->text.len;
+    }
+    mask_side(v, from, v->lines.len, LINE_DEL);
+    mask_side(v, from, v->lines.len, LINE_ADD);
+}
+
+static void find_blocks(struct view *v)
+{
+    for (uint32_t i = 0; i < v->lines.len;) {
+        const struct vline *l = &v->lines.ptr[i];
+        if (l->kind == LINE_CONTEXT) {
+            i++;
+            continue;
+        }
+        struct block *b = vec_push(&v->blocks);
+        b->first = i;
+        for (; i < v->lines.len && v->lines.ptr[i].hunk == l->hunk && v->lines.ptr[i].kind != LINE_CONTEXT;
+             i++) {
+            b->dels += v->lines.ptr[i].kind == LINE_DEL;
+            b->adds += v->lines.ptr[i].kind == LINE_ADD;
+        }
+        b->end = i;
+    }
+}
+
+void view_make(struct view *v, const char *file, const struct patch *p, const struct patch_file *f)
+{
+    *v = (struct view){.file = file, .p = p, .f = f};
+    if (!f || !f->path) return;
+    v->python = str_ends(f->path, ".py") || str_ends(f->path, ".pyi");
+    size_t bytes = 0;
+    for (uint32_t i = f->line; i < f->end; i++) bytes += p->lines.ptr[i].len;
+    v->arena = xmalloc(bytes + 1);
+    char *at = v->arena;
+    for (uint32_t h = f->hunk; h < f->hunk_end; h++) add_hunk(v, h, &at);
+    find_blocks(v);
+}
+
+void view_free(struct view *v)
+{
+    vec_free(&v->lines);
+    vec_free(&v->blocks);
+    free(v->arena);
+    if (v->pre) py_free(v->pre);
+    if (v->post) py_free(v->post);
+}
+
+/* ---- questions rules ask
+ * --------------------------------------------------------------------------------------- */
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+size_t find_word(struct slice code, const char *word, size_t from)
+{
+    size_t n = strlen(word);
+    while (from + n <= code.len) {
+        const char *hit = memmem(code.ptr + from, code.len - from, word, n);
+        if (!hit) return SIZE_MAX;
+        size_t at = (size_t)(hit - code.ptr);
+        bool left = at == 0 || !is_name_char(code.ptr[at - 1]) || !is_name_char(*word);
+        bool right = at + n == code.len || !is_name_char(code.ptr[at + n]) || !is_name_char(word[n - 1]);
+        if (left && right) return at;
+        from = at + 1;
+    }
+    return SIZE_MAX;
+}
+
+bool has_word(struct slice code, const char *word)
+{
+    return find_word(code, word, 0) != SIZE_MAX;
+}
+
+struct slice literal_at(const struct vline *l, size_t at)
+{
+    size_t end = at + 1;
+    while (end < l->code.len && l->code.ptr[end] == 's') end++;
+    if (end >= l->code.len || l->code.ptr[end] != l->code.ptr[at]) return (struct slice){"", 0};
+    return (struct slice){l->text.ptr + at + 1, end - at - 1};
+}
+
+static bool literal_is(struct slice s, const char *word, bool index)
+{
+    size_t n = strlen(word);
+    if (!slice_starts(s, word)) return false;
+    if (s.len == n) return true;
+    if (!index || s.ptr[n] != ':' || s.len == n + 1) return false;
+    for (size_t i = n + 1; i < s.len; i++)
+        if (!isdigit((unsigned char)s.ptr[i])) return false;
+    return true;
+}
+
+bool has_literal(const struct vline *l, const char *word, bool index)
+{
+    for (size_t i = 0; i < l->code.len && !l->in_string; i++) {
+        if (l->code.ptr[i] != '"' && l->code.ptr[i] != '\'') continue;
+        struct slice s = literal_at(l, i);
+        if (literal_is(s, word, index)) return true;
+        i += s.len + 1;
+    }
+    return false;
+}
+
+/* Common leading and trailing bytes, as a share of both lines: enough to pair a line with its edited self. */
+static unsigned likeness(struct slice a, struct slice b)
+{
+    a = slice_trim(a), b = slice_trim(b);
+    size_t n = a.len < b.len ? a.len : b.len, head = 0, tail = 0;
+    while (head < n && a.ptr[head] == b.ptr[head]) head++;
+    while (tail < n - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail]) tail++;
+    return a.len + b.len ? (unsigned)(200 * (head + tail) / (a.len + b.len)) : 0;
+}
+
+uint32_t block_partner(const struct view *v, const struct block *b, uint32_t i)
+{
+    uint32_t best = UINT32_MAX;
+    unsigned most = 0;
+    for (uint32_t k = b->first; k < b->end; k++) {
+        const struct vline *l = &v->lines.ptr[k];
+        if (!vline_added(l) || l->blank || l->comment) continue;
+        unsigned alike = likeness(v->lines.ptr[i].text, l->text);
+        if (alike > most) most = alike, best = k;
+    }
+    return most >= 40 ? best : UINT32_MAX;
+}
+
+void report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
+            const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    finding_add(out, rule, v->file, l->line + 1, l->text, "%s", text);
+}
