@@ -131,7 +131,7 @@ void op_out_shape(op_call *c, int arg, int32_t rank, const int64_t *dim);
  * without being the same view, and splits the work over the pool. A scalar operand: t NULL, scalar set; it is broadcast.
  * An operand that is broadcast along the block comes as a filled block. index: linear element index (in the output's
  * row-major order) of the block's first element, for random numbers. */
-enum { EW_BLOCK = 1024, EW_MAX = 8 };
+enum { EW_BLOCK = 1024, EW_MAX = 10 };
 struct ew_operand {
     const aclTensor *t;
     aclDataType as;
