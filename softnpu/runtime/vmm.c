@@ -54,8 +54,9 @@ aclError aclrtReserveMemAddress(void **dev, size_t size, size_t alignment, void 
     (void)flags; /* page size hint */
     RT_NEED(dev && size, ACL_ERROR_INVALID_PARAM);
     RT_NEED((alignment & (alignment - 1)) == 0, ACL_ERROR_RT_PARAM_INVALID);
-    RT_NEED_CONTEXT(ctx);
-    (void)ctx;
+    struct rt_context *ctx = rt_context_current(); /* none is needed: addresses belong to the process */
+    int code = rt_arena_open(ctx ? ctx->device : 0);
+    if (code) return code;
     pthread_mutex_lock(&lock);
     int64_t at = open_addresses() ? reserve(size, alignment, expect) : -1;
     pthread_mutex_unlock(&lock);
