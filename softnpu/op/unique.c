@@ -152,17 +152,16 @@ static void store_values(op_call *c, const struct unique_spec *s, const struct s
     char *chosen = op_scratch(c, bytes * (size_t)n + 1);
     for (int64_t i = 0; i < n; i++)
         memcpy(chosen + (size_t)i * bytes, k->at + (size_t)first[i] * bytes, bytes);
-    aclTensor from = k->turned, to = *c->arg[s->value].t;
-    from.dim[0] = n;
-    if (flat) {
-        sn_wrap(&from, k->as, 1, &n, chosen);
-    } else {
+    aclTensor from, to = *c->arg[s->value].t;
+    if (!flat) { /* the same order of dimensions on both sides: slices first */
+        memcpy(dim, k->turned.dim, sizeof dim);
+        dim[0] = n;
         int64_t stride = to.stride[at];
-        sn_wrap(&from, k->as, rank, from.dim, chosen);
         memmove(to.stride + 1, to.stride, sizeof *to.stride * (size_t)at);
         to.stride[0] = stride;
-        memcpy(to.dim, from.dim, sizeof to.dim);
+        memcpy(to.dim, dim, sizeof to.dim);
     }
+    sn_wrap(&from, k->as, rank, dim, chosen);
     op_copy(c, &to, &from);
 }
 
