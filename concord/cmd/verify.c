@@ -153,7 +153,7 @@ int cmd_verify(int argc, char **argv)
                             .campaign = &campaign,
                             .setup = &setup,
                             .harness = harness,
-                            .env = run_environment,
+                            .env = run_environments,
                             .case_timeout_ms =
                                 o.timeout ? o.timeout * 1000 : campaign.executor.case_timeout_ms,
                             .start_timeout_ms = campaign.executor.start_timeout_ms,

@@ -1,26 +1,36 @@
-/* environment.c - a release's environment for the runner: made if it is not ready. */
+/* environment.c - the releases' environments for the runner: made if they are not ready. */
 #include "concord/env/env.h"
 #include "concord/run/runner.h"
 
 #include <stdlib.h>
 
-int run_environment(void *ctx, const struct campaign_release *r, char **folder, char **lock, struct err *e)
+/* Asks again for one release, for the reason that concerns it. */
+static void take_environment(const struct env_spec *spec, struct env_request *q)
 {
-    (void)ctx;
-    struct env_spec spec;
-    env_spec_campaign(r, &spec);
-    struct buf text = BUF_INIT;
-    *folder = NULL;
-    int rc = env_create(&spec, 1, &(struct env_options){0}, e);
-    if (!rc && !(*folder = env_folder(&spec, e))) rc = -1;
-    if (!rc) rc = env_lock_text(&spec, &text, e);
-    if (rc) {
-        free(*folder);
-        *folder = NULL;
-        buf_free(&text);
-    } else {
-        *lock = buf_take(&text);
+    struct buf lock = BUF_INIT;
+    q->folder = env_folder(spec, &q->why);
+    if (!q->folder && !env_create(spec, 1, &(struct env_options){0}, &q->why))
+        q->folder = env_folder(spec, &q->why);
+    if (!q->folder) return;
+    if (!env_lock_text(spec, &lock, &q->why)) {
+        q->lock = buf_take(&lock);
+        return;
     }
-    env_spec_free(&spec);
-    return rc;
+    buf_free(&lock);
+    free(q->folder);
+    q->folder = NULL;
+}
+
+void run_environments(struct env_request *requests, size_t n)
+{
+    VEC(struct env_spec) specs = {0};
+    for (size_t i = 0; i < n; i++) env_spec_campaign(requests[i].release, vec_push(&specs));
+    env_create(specs.ptr, n, &(struct env_options){0},
+               NULL); /* together; a failure is looked at one by one */
+    for (size_t i = 0; i < n; i++) {
+        if (proc_interrupted) break;
+        take_environment(&specs.ptr[i], &requests[i]);
+    }
+    for (size_t i = 0; i < n; i++) env_spec_free(&specs.ptr[i]);
+    vec_free(&specs);
 }

@@ -387,25 +387,41 @@ static const struct campaign_release *campaign_release_of(const struct campaign 
     return NULL;
 }
 
+static int take_answer(struct loop *l, struct release_record *release, struct env_request *q, struct err *e)
+{
+    if (!q->folder) return give_up(l, release, q->why.text, e);
+    set_text(&release->env, q->folder);
+    set_text(&release->lock, q->lock);
+    return journal_release(l->r->journal, l->r->record->id, release, e);
+}
+
 /* All environments first: a release without one does not disturb the others. */
 static int make_environments(struct loop *l, struct err *e)
 {
-    struct runner *r = l->r;
-    for (size_t i = 0; i < r->record->releases.len && !proc_interrupted; i++) {
-        struct release_record *release = &r->record->releases.ptr[i];
-        if (!next_case(r->record, release)) continue;
-        char *folder = NULL, *lock = NULL;
-        struct err why = {.text = "the campaign no longer has this release"};
-        const struct campaign_release *c = campaign_release_of(r->campaign, release->name);
-        if (!c || r->env(r->env_ctx, c, &folder, &lock, &why)) {
-            if (!proc_interrupted && give_up(l, release, why.text, e)) return -1;
-            continue;
-        }
-        set_text(&release->env, folder);
-        set_text(&release->lock, lock);
-        if (journal_release(r->journal, r->record->id, release, e)) return -1;
+    VEC(struct env_request) requests = {0};
+    struct run_record *record = l->r->record;
+    int status = 0;
+    for (size_t i = 0; i < record->releases.len && !status; i++) {
+        struct release_record *release = &record->releases.ptr[i];
+        const struct campaign_release *c = campaign_release_of(l->r->campaign, release->name);
+        if (!next_case(record, release)) continue;
+        if (c)
+            *vec_push(&requests) = (struct env_request){.release = c};
+        else
+            status = give_up(l, release, "the campaign no longer has this release", e);
     }
-    return 0;
+    if (!status && requests.len) l->r->env(requests.ptr, requests.len);
+    for (size_t i = 0; i < requests.len; i++) {
+        struct env_request *q = &requests.ptr[i];
+        if (status || proc_interrupted) {
+            free(q->folder);
+            free(q->lock);
+        } else {
+            status = take_answer(l, record_release(record, q->release->torch_npu), q, e);
+        }
+    }
+    vec_free(&requests);
+    return status;
 }
 
 int runner_run(struct runner *r, struct err *e)

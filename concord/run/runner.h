@@ -4,13 +4,18 @@
 
 #include "concord/run/journal.h"
 
-/* Makes sure that the release's environment exists. *folder and *lock (text of the lock file) are owned by
- * the caller. */
-typedef int env_provider(void *ctx, const struct campaign_release *r, char **folder, char **lock,
-                         struct err *e);
+/* A release whose environment is needed, and the answer. */
+struct env_request {
+    const struct campaign_release *release;
+    char *folder,
+        *lock; /* of a ready environment: owned by the caller; folder NULL otherwise, and why says why */
+    struct err why;
+};
+/* Makes the environments that are not ready. Ends early when proc_interrupted is set. */
+typedef void env_provider(struct env_request *requests, size_t n);
 
-/* The provider that concord verify uses: concord's own environments. ctx is unused. */
-env_provider run_environment;
+/* The provider of concord verify: concord's own environments (concord/env). */
+env_provider run_environments;
 
 struct runner {
     struct journal *journal;
@@ -19,7 +24,6 @@ struct runner {
     const struct device_setup *setup;
     const char *harness; /* folder with serve.py */
     env_provider *env;
-    void *env_ctx;
     int64_t case_timeout_ms, start_timeout_ms;
     int workers; /* releases side by side; 0: as many as the machine serves well */
     bool quiet;
