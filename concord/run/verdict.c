@@ -2,6 +2,7 @@
 #include "concord/run/verdict.h"
 #include "concord/base/base.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,14 +113,30 @@ static bool timed_out(const struct facts *f, struct judgement *j)
     return true;
 }
 
+/* The device's message in a text, "EZ9999: ..." at the start of a line: its length in *n, "" when there is
+ * none. */
+static const char *device_message(const char *text, size_t *n)
+{
+    for (const char *p = text; p; p = (p = strchr(p, '\n')) ? p + 1 : NULL) {
+        if (p[0] != 'E' || !isupper((unsigned char)p[1]) || strspn(p + 2, "0123456789") != 4 || p[6] != ':')
+            continue;
+        *n = strcspn(p, "\n");
+        return p;
+    }
+    *n = 0;
+    return "";
+}
+
 static bool crashed(const struct facts *f, struct judgement *j)
 {
     char name[16];
     int sig = (int)number_of(f->done, "signal");
     if (!sig) return false;
     char *frame = innermost_frame(text_of(f->done, "stack"));
-    *j = say(VERDICT_CRASHED,
-             xformat("%s in phase '%s'%s", signal_name(sig, name), text_of(f->done, "phase"), frame));
+    size_t n;
+    const char *message = device_message(text_of(f->done, "output"), &n);
+    *j = say(VERDICT_CRASHED, xformat("%s in phase '%s'%s%s%.*s", signal_name(sig, name),
+                                      text_of(f->done, "phase"), frame, n ? ": " : "", (int)n, message));
     free(frame);
     return true;
 }
@@ -151,9 +168,10 @@ static bool raised(const struct facts *f, const char *where, const char *who, st
 {
     const json_t *exception = json_object_get(json_object_get(f->result, where), "exception");
     if (!exception) return false;
-    const char *message = text_of(exception, "raw"), *cause = text_of(exception, "cause");
-    *j = say(VERDICT_ERROR, xformat("%s raised %s: %.*s%s%s", who, text_of(exception, "type"),
-                                    (int)strcspn(message, "\n"), message, *cause ? " | " : "", cause));
+    const char *message = text_of(exception, "cause");
+    if (!*message) message = text_of(exception, "raw");
+    *j = say(VERDICT_ERROR, xformat("%s raised %s: %.*s", who, text_of(exception, "type"),
+                                    (int)strcspn(message, "\n"), message));
     return true;
 }
 

@@ -27,6 +27,9 @@ static const struct {
      KIND_SOFTWARE, VERDICT_TIMEOUT, "no end after 2.5 s, in phase 'device' at File \"a.py\", line 3 in f"},
     {"{'exit':-1,'signal':11,'timed_out':false,'ms':5,'phase':'device','stack':'','output':'','result':null}",
      KIND_SOFTWARE, VERDICT_CRASHED, "SIGSEGV in phase 'device'"},
+    {"{'exit':-1,'signal':6,'phase':'device','stack':'','output':'E12: x\\nEZ9999: no "
+     "Foo\\ny','result':null}",
+     KIND_SOFTWARE, VERDICT_CRASHED, "SIGABRT in phase 'device': EZ9999: no Foo"},
     {"{'exit':70,'signal':0,'timed_out':false,'ms':5,'phase':'cpu','stack':'','output':'x\\nKeyError: "
      "y\\n','result':"
      "null}",
@@ -38,7 +41,7 @@ static const struct {
     {"{" ENDED ",'result':{'cpu':{'exception':{'type':'E','raw':'a\\nb','cause':''}}}}", KIND_SOFTWARE,
      VERDICT_ERROR, "the CPU twin raised E: a"},
     {"{" ENDED ",'result':{'cpu':{},'device':{'exception':{'type':'E','raw':'a\\nb','cause':'EZ9999: c'}}}}",
-     KIND_SOFTWARE, VERDICT_ERROR, "the device raised E: a | EZ9999: c"},
+     KIND_SOFTWARE, VERDICT_ERROR, "the device raised E: EZ9999: c"},
     {"{" ENDED ",'result':{'cpu':{'claims':['p']},'device':{'claims':['p']},'compared':1}}", KIND_SOFTWARE,
      VERDICT_ERROR, "does not hold on the CPU either: p"},
     {"{" ENDED ",'result':{'cpu':{},'device':{},'compared':4,'differences':['a','b','c','d']," PROOF "}}",
