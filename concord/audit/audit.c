@@ -30,7 +30,7 @@ void finding_add(struct findings *out, const struct rule *rule, const char *file
     buf_free(&print);
 }
 
-void findings_free(struct findings *f)
+void audit_findings_free(struct findings *f)
 {
     for (size_t i = 0; i < f->list.len; i++) {
         free(f->list.ptr[i].file);

@@ -56,7 +56,7 @@ struct findings {
 /* text: what the fingerprint stands on, besides rule and file. */
 void finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
                  struct slice text, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-void findings_free(struct findings *f);
+void audit_findings_free(struct findings *f);
 /* By file, line, rule. */
 void findings_sort(struct findings *f);
 
@@ -147,9 +147,9 @@ bool date_valid(const char *text);
 /* ---- report
  * ------------------------------------------------------------------------------------------------------ */
 
-void report_text(const struct findings *f, FILE *to);
-char *report_json(const struct findings *f);  /* owned */
-char *report_sarif(const struct findings *f); /* owned */
+void audit_text(const struct findings *f, FILE *to);
+char *audit_json(const struct findings *f);  /* owned */
+char *audit_sarif(const struct findings *f); /* owned */
 void report_rule(const struct rule *r, FILE *to);
 void report_rules_markdown(struct buf *out); /* docs/audit.md */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void report_text(const struct findings *f, FILE *to)
+void audit_text(const struct findings *f, FILE *to)
 {
     for (size_t i = 0; i < f->list.len; i++) {
         const struct finding *k = &f->list.ptr[i];
@@ -44,7 +44,7 @@ static char *dump(json_t *j)
     return text;
 }
 
-char *report_json(const struct findings *f)
+char *audit_json(const struct findings *f)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < f->list.len; i++) {
@@ -84,7 +84,7 @@ static json_t *sarif_result(const struct finding *k)
     return j;
 }
 
-char *report_sarif(const struct findings *f)
+char *audit_sarif(const struct findings *f)
 {
     json_t *table = json_array(), *results = json_array();
     for (int i = 0; i < RULE_COUNT; i++) json_array_append_new(table, sarif_rule(&rules[i]));

@@ -101,13 +101,13 @@ static int run(const struct request *q, int argc, char **argv)
         if (baseline_write(q->write_baseline, &f, q->reason, q->expires, &e)) die("%s", e.text);
         left = 0;
     } else {
-        if (q->json) write_out(q->json, report_json(&f));
-        if (q->sarif) write_out(q->sarif, report_sarif(&f));
+        if (q->json) write_out(q->json, audit_json(&f));
+        if (q->sarif) write_out(q->sarif, audit_sarif(&f));
         bool to_stdout = (q->json && !strcmp(q->json, "-")) || (q->sarif && !strcmp(q->sarif, "-"));
-        if (!to_stdout) report_text(&f, stdout);
+        if (!to_stdout) audit_text(&f, stdout);
         summary(&f, patches, left);
     }
-    findings_free(&f);
+    audit_findings_free(&f);
     baseline_free(b);
     source_close(o.upstream);
     return left ? EXIT_FINDINGS : EXIT_OK;
