@@ -11,7 +11,7 @@
 /* ---- findings
  * ------------------------------------------------------------------------------------------------ */
 
-void finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
+void audit_finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
                  struct slice text, const char *fmt, ...)
 {
     struct finding *f = vec_push(&out->list);
@@ -49,7 +49,7 @@ static int by_place(const void *a, const void *b)
     return strcmp(x->message, y->message);
 }
 
-void findings_sort(struct findings *f)
+void audit_findings_sort(struct findings *f)
 {
     if (f->list.len) qsort(f->list.ptr, f->list.len, sizeof *f->list.ptr, by_place);
 }
@@ -193,7 +193,7 @@ static void check_shared(struct pool *pool)
         char *root = root_of(pool->paths->ptr[i], target), *key = xformat("%s:%s", root, target);
         const char *other = map_get(&seen, key);
         if (other)
-            finding_add(pool->out, rule, pool->paths->ptr[i], 1, slice_str(target), "%s is changed by %s too",
+            audit_finding_add(pool->out, rule, pool->paths->ptr[i], 1, slice_str(target), "%s is changed by %s too",
                         target, other);
         else
             *map_put(&seen, key) = pool->paths->ptr[i];
@@ -221,6 +221,6 @@ int audit_patches(const strings *paths, const struct audit_options *o, struct fi
     if (!pool.failed) check_shared(&pool);
     for (size_t i = 0; i < paths->len; i++) free(pool.targets[i]);
     free(pool.targets);
-    findings_sort(out);
+    audit_findings_sort(out);
     return pool.failed ? -1 : 0;
 }

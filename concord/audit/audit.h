@@ -54,11 +54,11 @@ struct findings {
     VEC(struct finding) list;
 };
 /* text: what the fingerprint stands on, besides rule and file. */
-void finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
+void audit_finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
                  struct slice text, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 void audit_findings_free(struct findings *f);
 /* By file, line, rule. */
-void findings_sort(struct findings *f);
+void audit_findings_sort(struct findings *f);
 
 /* ---- what rules see
  * ------------------------------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ bool has_word(struct slice code, const char *word);
 struct slice literal_at(const struct vline *l, size_t at);
 /* True when the line holds a string literal that is exactly word, or word:N when index is allowed. */
 bool has_literal(const struct vline *l, const char *word, bool index);
-void report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
+void rule_report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
             const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 #define FAULT(id, name, severity, en, mend, zh, mend_zh)
@@ -147,10 +147,10 @@ bool date_valid(const char *text);
 /* ---- report
  * ------------------------------------------------------------------------------------------------------ */
 
-void audit_text(const struct findings *f, FILE *to);
-char *audit_json(const struct findings *f);  /* owned */
-char *audit_sarif(const struct findings *f); /* owned */
-void report_rule(const struct rule *r, FILE *to);
-void report_rules_markdown(struct buf *out); /* docs/audit.md */
+void audit_report_text(const struct findings *f, FILE *to);
+char *audit_report_json(const struct findings *f);  /* owned */
+char *audit_report_sarif(const struct findings *f); /* owned */
+void audit_report_rule(const struct rule *r, FILE *to);
+void audit_report_rules_markdown(struct buf *out); /* docs/audit.md */
 
 #endif

@@ -84,7 +84,7 @@ static int check_kept(struct branch *b, const char *path, const git_oid *old_id,
     for (size_t i = 0; i < old.hunks.len; i++) {
         const struct hunk *h = &old.hunks.ptr[i];
         if (survives(&old, h, now)) continue;
-        finding_add(b->out, &rules[RULE_foreign_hunk_changed], path, 1, patch_line_text(&old, h->line),
+        audit_finding_add(b->out, &rules[RULE_foreign_hunk_changed], path, 1, patch_line_text(&old, h->line),
                     "the hunk at line %u of the base's patch (-%u,%u) is gone or changed", h->line + 1,
                     h->old_start, h->old_len);
     }
@@ -109,11 +109,11 @@ static int audit_delta(struct branch *b, const git_diff_delta *d, struct err *e)
     const char *path = d->status == GIT_DELTA_DELETED ? d->old_file.path : d->new_file.path;
     struct slice none = {"", 0};
     if (is_documentation(path))
-        finding_add(b->out, &rules[RULE_branch_documentation], path, 0, none, "documentation changes");
+        audit_finding_add(b->out, &rules[RULE_branch_documentation], path, 0, none, "documentation changes");
     else if (!is_patch(path))
-        finding_add(b->out, &rules[RULE_branch_other_file], path, 0, none, "not a patch file");
+        audit_finding_add(b->out, &rules[RULE_branch_other_file], path, 0, none, "not a patch file");
     else if (d->status == GIT_DELTA_DELETED)
-        finding_add(b->out, &rules[RULE_branch_patch_deleted], path, 0, none, "deleted");
+        audit_finding_add(b->out, &rules[RULE_branch_patch_deleted], path, 0, none, "deleted");
     else
         return audit_blob(b, d, e);
     return 0;
@@ -146,6 +146,6 @@ int audit_branch(const char *repo, const char *branch, const char *base, const s
     git_repository_free(b.repo);
     git_libgit2_shutdown();
     *patches = b.patches;
-    findings_sort(out);
+    audit_findings_sort(out);
     return rc;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void audit_text(const struct findings *f, FILE *to)
+void audit_report_text(const struct findings *f, FILE *to)
 {
     for (size_t i = 0; i < f->list.len; i++) {
         const struct finding *k = &f->list.ptr[i];
@@ -44,7 +44,7 @@ static char *dump(json_t *j)
     return text;
 }
 
-char *audit_json(const struct findings *f)
+char *audit_report_json(const struct findings *f)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < f->list.len; i++) {
@@ -84,7 +84,7 @@ static json_t *sarif_result(const struct finding *k)
     return j;
 }
 
-char *audit_sarif(const struct findings *f)
+char *audit_report_sarif(const struct findings *f)
 {
     json_t *table = json_array(), *results = json_array();
     for (int i = 0; i < RULE_COUNT; i++) json_array_append_new(table, sarif_rule(&rules[i]));
@@ -100,13 +100,13 @@ char *audit_sarif(const struct findings *f)
  * ----------------------------------------------------------------------------------------------------------
  */
 
-void report_rule(const struct rule *r, FILE *to)
+void audit_report_rule(const struct rule *r, FILE *to)
 {
     fprintf(to, "%s (%s, %s)\n\n%s\nMend: %s\n\n%s\n处理：%s\n", r->name, severity_names[r->severity],
             rule_class_names[r->class], r->en, r->mend_en, r->zh, r->mend_zh);
 }
 
-void report_rules_markdown(struct buf *out)
+void audit_report_rules_markdown(struct buf *out)
 {
     buf_adds(out, "# Audit rules\n\nMade by `concord audit --rules`; a test keeps it equal to the table in "
                   "concord/audit/rules.inc.\n\n"

@@ -50,8 +50,8 @@ void rule_fault(const struct rule *rule, const struct view *v, struct findings *
         bool in = f->line < v->p->lines.len;
         struct slice text = in ? patch_line_text(v->p, f->line) : (struct slice){"", 0};
         if (f->count > 1)
-            finding_add(out, rule, v->file, f->line + 1, text, "%s (%u lines)", f->text, f->count);
+            audit_finding_add(out, rule, v->file, f->line + 1, text, "%s (%u lines)", f->text, f->count);
         else
-            finding_add(out, rule, v->file, f->line + 1, text, "%s", f->text);
+            audit_finding_add(out, rule, v->file, f->line + 1, text, "%s", f->text);
     }
 }

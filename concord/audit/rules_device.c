@@ -48,7 +48,7 @@ void rule_npu_import_missing(const struct rule *rule, const struct view *v, stru
         if (imports_npu(l)) return;
         if (!use && vline_added(l) && uses_npu(l)) use = l;
     }
-    if (use) report(rule, v, out, use, "uses npu, and no line imports torch_npu");
+    if (use) rule_report(rule, v, out, use, "uses npu, and no line imports torch_npu");
 }
 
 void rule_import_only(const struct rule *rule, const struct view *v, struct findings *out)
@@ -63,7 +63,7 @@ void rule_import_only(const struct rule *rule, const struct view *v, struct find
         open = slice_has(l->code, "(") ? !slice_has(l->code, ")") : open && !slice_has(l->code, ")");
         if (!first && imports_npu(l)) first = l;
     }
-    if (first) report(rule, v, out, first, "all it does is import");
+    if (first) rule_report(rule, v, out, first, "all it does is import");
 }
 
 static bool same_import(const struct vline *a, const struct vline *b)
@@ -80,7 +80,7 @@ void rule_import_duplicate(const struct rule *rule, const struct view *v, struct
         if (!vline_added(l) || !is_import(l) || l->indent) continue;
         for (size_t k = 0; k < v->lines.len; k++)
             if (same_import(l, &v->lines.ptr[k]) && (k < i || !vline_added(&v->lines.ptr[k]))) {
-                report(rule, v, out, l, "'%.*s' stands at line %u too", SLICE_FMT(slice_trim(l->text)),
+                rule_report(rule, v, out, l, "'%.*s' stands at line %u too", SLICE_FMT(slice_trim(l->text)),
                        v->lines.ptr[k].line + 1);
                 break;
             }
@@ -157,7 +157,7 @@ void rule_non_leaf_parameter(const struct rule *rule, const struct view *v, stru
                 slice_has((struct slice){l->code.ptr + at, l->code.len - at}, ".retain_grad(") ||
                 slice_has((struct slice){l->code.ptr + at, l->code.len - at}, ".detach("))
                 continue;
-            report(rule, v, out, l, "moved after requires_grad=True: not a leaf, its .grad stays None");
+            rule_report(rule, v, out, l, "moved after requires_grad=True: not a leaf, its .grad stays None");
             break;
         }
     }
@@ -171,7 +171,7 @@ void rule_npu_twice(const struct rule *rule, const struct view *v, struct findin
         if (!vline_added(l) || l->comment) continue;
         for (size_t k = 0; k < sizeof twice / sizeof *twice; k++)
             if (slice_has(k == 1 ? l->text : l->code, twice[k])) {
-                report(rule, v, out, l, "'%s'", twice[k]);
+                rule_report(rule, v, out, l, "'%s'", twice[k]);
                 break;
             }
     }
@@ -231,7 +231,7 @@ void rule_device_dropped(const struct rule *rule, const struct view *v, struct f
             uint32_t k = block_partner(v, b, i);
             if (k == UINT32_MAX || puts_on_device(&v->lines.ptr[k]) || default_device) continue;
             if (!callee(l).len || !slice_eq(callee(l), callee(&v->lines.ptr[k]))) continue;
-            report(rule, v, out, &v->lines.ptr[k], "upstream has device=%.*s here", SLICE_FMT(device));
+            rule_report(rule, v, out, &v->lines.ptr[k], "upstream has device=%.*s here", SLICE_FMT(device));
         }
     }
 }
@@ -248,7 +248,7 @@ void rule_cpu_beside_device(const struct rule *rule, const struct view *v, struc
         if (!cpu || !npu) continue;
         size_t open = l->code.len ? find_word(l->code, "(", 0) : SIZE_MAX;
         if (open == SIZE_MAX || matching_close(l->code, open) == SIZE_MAX) continue;
-        report(rule, v, out, l, "a CPU tensor and a device tensor in one call");
+        rule_report(rule, v, out, l, "a CPU tensor and a device tensor in one call");
     }
 }
 
@@ -344,6 +344,6 @@ void rule_device_hard_coded(const struct rule *rule, const struct view *v, struc
         if (sets_device(l).len) continue;
         if (has_device_parameter(v, i) || device_variable_in_sight(v, i) ||
             replaced_variable(v, block_of(v, i), i))
-            report(rule, v, out, l, "writes the device out, the test has a variable for it");
+            rule_report(rule, v, out, l, "writes the device out, the test has a variable for it");
     }
 }

@@ -18,7 +18,7 @@ void rule_hunk_blank_only(const struct rule *rule, const struct view *v, struct 
         }
         const struct hunk *h = &v->p->hunks.ptr[first->hunk];
         if (changed && changed == blank)
-            finding_add(out, rule, v->file, h->line + 1, first->text, "changes blank lines only");
+            audit_finding_add(out, rule, v->file, h->line + 1, first->text, "changes blank lines only");
     }
 }
 
@@ -44,9 +44,9 @@ void rule_id_fabricated(const struct rule *rule, const struct view *v, struct fi
     struct slice text = patch_line_text(v->p, f->index_line);
     bool equal = *f->old_id && !strcmp(f->old_id, f->new_id) && f->hunk != f->hunk_end;
     if (equal)
-        finding_add(out, rule, v->file, f->index_line + 1, text, "both sides have the id %s", f->old_id);
+        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "both sides have the id %s", f->old_id);
     else if (looks_typed(f->old_id) || looks_typed(f->new_id))
-        finding_add(out, rule, v->file, f->index_line + 1, text, "%s..%s was not made by git", f->old_id,
+        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "%s..%s was not made by git", f->old_id,
                     f->new_id);
 }
 
@@ -55,7 +55,7 @@ void rule_target_name(const struct rule *rule, const struct view *v, struct find
     if (!v->f || !v->f->path || v->p->files.len != 1) return;
     char *named = patch_named_target(v->file);
     if (named && strcmp(named, v->f->path))
-        finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path), "changes %s, its name says %s",
+        audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path), "changes %s, its name says %s",
                     v->f->path, named);
     free(named);
 }
@@ -67,7 +67,7 @@ void rule_conflict_marker(const struct rule *rule, const struct view *v, struct 
         const struct vline *l = &v->lines.ptr[i];
         bool mark = slice_eq(l->text, slice_str("======="));
         for (size_t k = 0; k < 3; k++) mark |= slice_starts(l->text, marks[k]);
-        if (vline_added(l) && mark) report(rule, v, out, l, "a conflict marker: '%.*s'", SLICE_FMT(l->text));
+        if (vline_added(l) && mark) rule_report(rule, v, out, l, "a conflict marker: '%.*s'", SLICE_FMT(l->text));
     }
 }
 
@@ -76,7 +76,7 @@ void rule_tab_added(const struct rule *rule, const struct view *v, struct findin
     for (size_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
         if (!vline_added(l) || !v->python || l->in_string || l->blank) continue;
-        if (l->indent && memchr(l->text.ptr, '\t', l->indent)) report(rule, v, out, l, "indented with a tab");
+        if (l->indent && memchr(l->text.ptr, '\t', l->indent)) rule_report(rule, v, out, l, "indented with a tab");
     }
 }
 
@@ -86,7 +86,7 @@ void rule_trailing_blank_added(const struct rule *rule, const struct view *v, st
         const struct vline *l = &v->lines.ptr[i];
         if (!vline_added(l) || !l->text.len || l->in_string) continue;
         char last = l->text.ptr[l->text.len - 1];
-        if (last == ' ' || last == '\t') report(rule, v, out, l, "ends in blanks");
+        if (last == ' ' || last == '\t') rule_report(rule, v, out, l, "ends in blanks");
     }
 }
 
@@ -112,13 +112,13 @@ void rule_upstream(const struct rule *rule, const struct view *v, struct finding
     const struct apply_result *r = v->applied;
     enum rule_id id = rule_of_outcome(r->outcome);
     if (id == RULE_COUNT || rule != &rules[id]) return;
-    finding_add(out, rule, v->file, r->line + 1, slice_str(v->f->path), "%s: %s", v->f->path, r->text);
+    audit_finding_add(out, rule, v->file, r->line + 1, slice_str(v->f->path), "%s: %s", v->f->path, r->text);
 }
 
 void rule_syntax_error(const struct rule *rule, const struct view *v, struct findings *out)
 {
     if (!v->pre || !v->post || v->pre->error_row || !v->post->error_row) return;
-    finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path),
+    audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path),
                 "%s: a syntax error in row %u of the result", v->f->path, v->post->error_row);
 }
 
@@ -131,5 +131,5 @@ void rule_torch_and_tests(const struct rule *rule, const struct view *v, struct 
         torch |= path && str_starts(path, "torch/");
         test |= path && str_starts(path, "test/");
     }
-    if (torch && test) finding_add(out, rule, v->file, 1, (struct slice){"", 0}, "changes torch/ and test/");
+    if (torch && test) audit_finding_add(out, rule, v->file, 1, (struct slice){"", 0}, "changes torch/ and test/");
 }

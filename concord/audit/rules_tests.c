@@ -36,7 +36,7 @@ void rule_assertion_removed(const struct rule *rule, const struct view *v, struc
             if (vline_removed(l) && first == UINT32_MAX) first = i;
         }
         if (balance > 0 && !test_goes)
-            report(rule, v, out, &v->lines.ptr[first],
+            rule_report(rule, v, out, &v->lines.ptr[first],
                    "the hunk removes %d assertion%s without putting one in its place", balance,
                    balance > 1 ? "s" : "");
     }
@@ -94,9 +94,9 @@ void rule_test_removed(const struct rule *rule, const struct view *v, struct fin
             if (!name.len || definition(v, name, LINE_ADD)) continue;
             struct slice new_name = renamed_to(v, b, l);
             if (new_name.len)
-                report(rule, v, out, l, "%.*s is renamed to %.*s", SLICE_FMT(name), SLICE_FMT(new_name));
+                rule_report(rule, v, out, l, "%.*s is renamed to %.*s", SLICE_FMT(name), SLICE_FMT(new_name));
             else
-                report(rule, v, out, l, "%.*s is removed", SLICE_FMT(name));
+                rule_report(rule, v, out, l, "%.*s is removed", SLICE_FMT(name));
         }
     }
 }
@@ -139,7 +139,7 @@ void rule_test_unreachable(const struct rule *rule, const struct view *v, struct
         if (returns && !goes_on && next != UINT32_MAX && v->lines.ptr[next].indent == l->indent &&
             !slice_starts(slice_trim(v->lines.ptr[next].code), ")"))
             dead = true;
-        if (dead) report(rule, v, out, l, "'%.*s': what follows is never reached", SLICE_FMT(c));
+        if (dead) rule_report(rule, v, out, l, "'%.*s': what follows is never reached", SLICE_FMT(c));
     }
 }
 
@@ -161,7 +161,7 @@ void rule_body_vacuous(const struct rule *rule, const struct view *v, struct fin
                 added++;
         }
         if (pass != UINT32_MAX && removed && !added)
-            report(rule, v, out, &v->lines.ptr[pass], "%u lines of code become pass", removed);
+            rule_report(rule, v, out, &v->lines.ptr[pass], "%u lines of code become pass", removed);
     }
 }
 
@@ -179,7 +179,7 @@ void rule_exception_swallowed(const struct rule *rule, const struct view *v, str
         bool inline_pass = catches && slice_ends(c, ": pass");
         if (inline_pass ||
             (next != UINT32_MAX && slice_eq(slice_trim(v->lines.ptr[next].code), slice_str("pass"))))
-            report(rule, v, out, l, "'%.*s' with nothing but pass", SLICE_FMT(c));
+            rule_report(rule, v, out, l, "'%.*s' with nothing but pass", SLICE_FMT(c));
     }
 }
 
@@ -245,7 +245,7 @@ void rule_skip_without_reason(const struct rule *rule, const struct view *v, str
         struct slice rest = {c.ptr + end, c.len - end};
         bool bare = end && !has_reason(v, i, rest) && !comment_near(v, i);
         bool fails = is_xfail(c) && !slice_has(l->text, "reason") && !comment_near(v, i);
-        if (bare || fails) report(rule, v, out, l, "'%.*s' says no reason", SLICE_FMT(slice_trim(l->text)));
+        if (bare || fails) rule_report(rule, v, out, l, "'%.*s' says no reason", SLICE_FMT(slice_trim(l->text)));
     }
 }
 
@@ -263,7 +263,7 @@ void rule_skip_for_xfail(const struct rule *rule, const struct view *v, struct f
             else if (vline_added(l) && (skip_name_end(c) || slice_starts(c, "@unittest.skipIf")))
                 skip = l;
         }
-        if (expected && !still && skip) report(rule, v, out, skip, "upstream expects a failure here");
+        if (expected && !still && skip) rule_report(rule, v, out, skip, "upstream expects a failure here");
     }
 }
 
@@ -347,7 +347,7 @@ void rule_skip_stays(const struct rule *rule, const struct view *v, struct findi
         if (!vline_added(l) || w.told == hunk) continue;
         if (slice_starts(slice_trim(l->code), "@")) continue;
         if (!w.inside && !skipped_in_file(v->post, new_row(v, i))) continue;
-        report(rule, v, out, l, "the test around this edit is skipped always");
+        rule_report(rule, v, out, l, "the test around this edit is skipped always");
         w.told = hunk;
     }
 }

@@ -52,9 +52,9 @@ void rule_tolerance_widened(const struct rule *rule, const struct view *v, struc
                 if (!keyword_number(new, tolerance_names[t], &is)) continue;
                 bool had = keyword_number(old, tolerance_names[t], &was);
                 if (had && is > was)
-                    report(rule, v, out, new, "%s=%g, upstream has %g", tolerance_names[t], is, was);
+                    rule_report(rule, v, out, new, "%s=%g, upstream has %g", tolerance_names[t], is, was);
                 else if (!had && is > 0 && compares(new) && !has_word(old->code, tolerance_names[t]))
-                    report(rule, v, out, new, "%s=%g, upstream has the default", tolerance_names[t], is);
+                    rule_report(rule, v, out, new, "%s=%g, upstream has the default", tolerance_names[t], is);
                 else
                     continue;
                 break;
@@ -95,7 +95,7 @@ void rule_dtypes_shortened(const struct rule *rule, const struct view *v, struct
             unsigned was = count_dtypes(old->code),
                      is = k == UINT32_MAX ? 0 : count_dtypes(v->lines.ptr[k].code);
             if (k == UINT32_MAX || !is || is >= was || !lists_dtypes(v->lines.ptr[k].code)) continue;
-            report(rule, v, out, &v->lines.ptr[k], "%u dtypes, upstream has %u", is, was);
+            rule_report(rule, v, out, &v->lines.ptr[k], "%u dtypes, upstream has %u", is, was);
         }
     }
 }
@@ -137,13 +137,13 @@ void rule_expected_loosened(const struct rule *rule, const struct view *v, struc
             if (k == UINT32_MAX) continue;
             const struct vline *new = &v->lines.ptr[k];
             if (any_text(new) && !any_text(old)) {
-                report(rule, v, out, new, "any text is accepted");
+                rule_report(rule, v, out, new, "any text is accepted");
                 continue;
             }
             for (size_t p = 0; p < sizeof loosened / sizeof *loosened; p++)
                 if (slice_has(old->code, loosened[p].strict) && slice_has(new->code, loosened[p].loose) &&
                     !slice_has(new->code, loosened[p].strict) && !slice_has(old->code, loosened[p].loose)) {
-                    report(rule, v, out, new, "%s...) becomes %s...)", loosened[p].strict, loosened[p].loose);
+                    rule_report(rule, v, out, new, "%s...) becomes %s...)", loosened[p].strict, loosened[p].loose);
                     break;
                 }
         }
@@ -176,7 +176,7 @@ void rule_cuda_faked(const struct rule *rule, const struct view *v, struct findi
         struct slice left = assigned(l);
         if (slice_starts(left, "torch.cuda.") || slice_starts(left, "torch._C.") ||
             slice_eq(left, slice_str("torch.version.cuda")))
-            report(rule, v, out, l, "assigns to %.*s", SLICE_FMT(left));
+            rule_report(rule, v, out, l, "assigns to %.*s", SLICE_FMT(left));
     }
 }
 
@@ -191,7 +191,7 @@ void rule_cuda_forced(const struct rule *rule, const struct view *v, struct find
         if (!left.len || !(slice_ends(c, "= True") || slice_ends(c, "=True"))) continue;
         bool flag = slice_has(left, "_CUDA");
         for (size_t k = 0; k < sizeof marks / sizeof *marks; k++) flag |= slice_has(left, marks[k]);
-        if (flag) report(rule, v, out, l, "%.*s is forced to True", SLICE_FMT(left));
+        if (flag) rule_report(rule, v, out, l, "%.*s is forced to True", SLICE_FMT(left));
     }
 }
 
@@ -237,7 +237,7 @@ void rule_code_commented_out(const struct rule *rule, const struct view *v, stru
         const struct vline *l = &v->lines.ptr[i];
         if (vline_removed(l)) continue;
         bool here = vline_added(l) && l->comment && was_code(v, l);
-        if (here && !run) report(rule, v, out, l, "'%.*s'", SLICE_FMT(slice_trim(l->text)));
+        if (here && !run) rule_report(rule, v, out, l, "'%.*s'", SLICE_FMT(slice_trim(l->text)));
         run = here;
     }
 }
@@ -256,7 +256,7 @@ void rule_debug_print(const struct rule *rule, const struct view *v, struct find
             was_there |= vline_removed(&v->lines.ptr[i]) && prints(&v->lines.ptr[i]);
         for (uint32_t i = b->first; i < b->end && !was_there; i++)
             if (vline_added(&v->lines.ptr[i]) && prints(&v->lines.ptr[i]))
-                report(rule, v, out, &v->lines.ptr[i], "'%.*s'", SLICE_FMT(slice_trim(v->lines.ptr[i].text)));
+                rule_report(rule, v, out, &v->lines.ptr[i], "'%.*s'", SLICE_FMT(slice_trim(v->lines.ptr[i].text)));
     }
 }
 
@@ -302,7 +302,7 @@ void rule_unrelated_rewrite(const struct rule *rule, const struct view *v, struc
             if (k == UINT32_MAX || slice_eq(slice_trim(old->text), slice_trim(v->lines.ptr[k].text)))
                 continue;
             if (same_essence(old, &v->lines.ptr[k]))
-                report(rule, v, out, &v->lines.ptr[k], "the same as '%.*s'",
+                rule_report(rule, v, out, &v->lines.ptr[k], "the same as '%.*s'",
                        SLICE_FMT(slice_trim(old->text)));
         }
     }

@@ -278,7 +278,7 @@ uint32_t block_partner(const struct view *v, const struct block *b, uint32_t i)
     return most >= 40 ? best : UINT32_MAX;
 }
 
-void report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
+void rule_report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
             const char *fmt, ...)
 {
     char text[300];
@@ -286,5 +286,5 @@ void report(const struct rule *rule, const struct view *v, struct findings *out,
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    finding_add(out, rule, v->file, l->line + 1, l->text, "%s", text);
+    audit_finding_add(out, rule, v->file, l->line + 1, l->text, "%s", text);
 }

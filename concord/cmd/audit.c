@@ -101,10 +101,10 @@ static int run(const struct request *q, int argc, char **argv)
         if (baseline_write(q->write_baseline, &f, q->reason, q->expires, &e)) die("%s", e.text);
         left = 0;
     } else {
-        if (q->json) write_out(q->json, audit_json(&f));
-        if (q->sarif) write_out(q->sarif, audit_sarif(&f));
+        if (q->json) write_out(q->json, audit_report_json(&f));
+        if (q->sarif) write_out(q->sarif, audit_report_sarif(&f));
         bool to_stdout = (q->json && !strcmp(q->json, "-")) || (q->sarif && !strcmp(q->sarif, "-"));
-        if (!to_stdout) audit_text(&f, stdout);
+        if (!to_stdout) audit_report_text(&f, stdout);
         summary(&f, patches, left);
     }
     audit_findings_free(&f);
@@ -116,7 +116,7 @@ static int run(const struct request *q, int argc, char **argv)
 static int print_rules(void)
 {
     struct buf out = BUF_INIT;
-    report_rules_markdown(&out);
+    audit_report_rules_markdown(&out);
     fwrite(buf_str(&out), 1, out.len, stdout);
     buf_free(&out);
     return EXIT_OK;
@@ -151,7 +151,7 @@ int cmd_audit(int argc, char **argv)
             "Audits patches: format, scope and meaning. Says nothing about clean ones; exits 1 on findings.",
             opts});
     if (q.explain) {
-        report_rule(must_rule(q.explain), stdout);
+        audit_report_rule(must_rule(q.explain), stdout);
         return EXIT_OK;
     }
     if (q.list) return print_rules();

@@ -1,0 +1,493 @@
+/* port.c - a patch's edits carried to another release's file: hunks to places, places to contents. */
+#include "concord/patch/port.h"
+#include "concord/patch/place.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const outcome_texts[] = {
+#define X(name, text) [PORT_##name] = text,
+    PORT_OUTCOMES(X)
+#undef X
+};
+static_assert(sizeof outcome_texts / sizeof *outcome_texts == PORT_OUTCOME_COUNT, "one text an outcome");
+
+const char *port_outcome_text(enum port_outcome o) { return outcome_texts[o]; }
+
+/* ---- a hunk read -------------------------------------------------------------------------------------------------- */
+
+struct job {
+    const struct hunk *h;
+    struct old_side old;
+    VEC(struct hunk_edit) edits;
+    candidates places;
+    size_t chosen; /* index into places; places.len when none */
+    char *why;     /* why none was chosen; owned */
+    char *outer, *inner; /* class or def around the edits, as far as the hunk shows; owned or NULL */
+    char *scope;   /* the exact qualified name of the scope of the first edit, when the base is at hand; owned or NULL */
+};
+
+struct porter {
+    const struct patch *p;
+    const struct patch_file *f;
+    struct target to;
+    struct target from; /* when has_from */
+    bool has_from;
+    VEC(struct job) jobs;
+    struct port *r;
+};
+
+static void read_edits(const struct patch *p, struct job *j)
+{
+    struct hunk_edit *edit = NULL;
+    for (uint32_t i = j->h->body; i < j->h->end; i++) {
+        uint8_t kind = p->lines.ptr[i].kind;
+        if (kind == LINE_NO_EOL) continue;
+        if (line_is_context(kind)) edit = NULL;
+        else if (!edit) {
+            edit = vec_push(&j->edits);
+            edit->from = edit->to = (uint32_t)j->old.lines.len;
+            edit->patch_line = i;
+        }
+        if (kind == LINE_ADD) *vec_push(&edit->added) = patch_line_content(p, i);
+        if (kind == LINE_DEL) edit->to++;
+        if (line_in_old(kind)) *vec_push(&j->old.lines) = (struct old_line){patch_line_content(p, i), i, kind == LINE_DEL, false};
+    }
+    for (size_t n = 0; n < j->edits.len; n++) {
+        uint32_t b = j->edits.ptr[n].from, a = j->edits.ptr[n].to;
+        if (b > 0) j->old.lines.ptr[b - 1].near = true;
+        if (a < j->old.lines.len) j->old.lines.ptr[a].near = true;
+    }
+}
+
+/* ---- scope ---------------------------------------------------------------------------------------------------------- */
+
+/* The name that "class X" or "def x" in the line defines; NULL for other lines. Owned. */
+static char *defines(struct slice s)
+{
+    static const char *const heads[] = {"class ", "def ", "async def "};
+    s = slice_trim(s);
+    for (size_t i = 0; i < 3; i++) {
+        if (!slice_starts(s, heads[i])) continue;
+        size_t from = strlen(heads[i]), n = from;
+        while (n < s.len && s.ptr[n] != '(' && s.ptr[n] != ':' && s.ptr[n] != ' ') n++;
+        return xstrndup(s.ptr + from, n - from);
+    }
+    return NULL;
+}
+
+static size_t indent_of(struct slice s)
+{
+    size_t n = 0;
+    while (n < s.len && (s.ptr[n] == ' ' || s.ptr[n] == '\t')) n++;
+    return n;
+}
+
+static void set(char **slot, char *value)
+{
+    free(*slot);
+    *slot = value;
+}
+
+/* What the hunk shows of the scope around its first edit: the section gives the class, lines before the edit the def. */
+static void read_scope(struct job *j)
+{
+    j->outer = defines(j->h->section);
+    if (!j->edits.len) return;
+    const struct hunk_edit *e = &j->edits.ptr[0];
+    struct slice edge = e->from < e->to ? j->old.lines.ptr[e->from].text : e->added.len ? e->added.ptr[0] : (struct slice){"", 0};
+    size_t indent = slice_blank(edge) ? SIZE_MAX : indent_of(edge);
+    bool inside = indent > 0;
+    for (uint32_t i = e->from; i-- > 0;) {
+        struct slice s = j->old.lines.ptr[i].text;
+        if (slice_blank(s) || indent_of(s) >= indent) continue;
+        char *name = defines(s);
+        if (name && !j->inner) j->inner = xstrdup(name);
+        if (!indent_of(s)) {
+            set(&j->outer, name ? xstrdup(name) : NULL);
+            free(name);
+            break;
+        }
+        free(name);
+        indent = indent_of(s);
+    }
+    if (!inside) {
+        set(&j->outer, NULL);
+        set(&j->inner, NULL);
+    }
+}
+
+static const char *scope_name(const struct target *g, uint32_t line)
+{
+    if (!g->py || line >= g->t.v.len) return "";
+    return g->py->scopes.ptr[g->scope[line]].qualname;
+}
+
+/* The scope an inserted line belongs to: that of the code line before it that is indented no deeper, or of its own block. */
+static const char *scope_around(const struct target *g, uint32_t line, size_t indent)
+{
+    if (!g->py) return "";
+    for (uint32_t i = line; i-- > 0 && indent > 0;) {
+        if (i >= g->t.v.len || slice_blank(g->t.v.ptr[i])) continue;
+        size_t n = indent_of(g->t.v.ptr[i]);
+        uint32_t s = g->scope[i];
+        while (s && indent_of(g->t.v.ptr[g->py->scopes.ptr[s].at.row - 1]) >= indent) s = g->py->scopes.ptr[s].parent;
+        if (s || !n) return g->py->scopes.ptr[s].qualname;
+    }
+    return "";
+}
+
+static bool part_of(const char *qualname, const char *name, bool first)
+{
+    size_t n = strlen(name);
+    const char *at = first ? qualname : strrchr(qualname, '.') ? strrchr(qualname, '.') + 1 : qualname;
+    return !strncmp(at, name, n) && (at[n] == '\0' || (first && at[n] == '.'));
+}
+
+/* Does the scope in the target agree with all that is known of the scope in the source? */
+static bool scope_agrees(const struct job *j, const char *there)
+{
+    if (j->scope) return !strcmp(j->scope, there);
+    if (j->outer && !part_of(there, j->outer, true)) return false;
+    return !j->inner || part_of(there, j->inner, false) || !strcmp(j->inner, j->outer ? j->outer : "");
+}
+
+/* ---- candidates ------------------------------------------------------------------------------------------------------- */
+
+static size_t edit_indent(const struct job *j, const struct hunk_edit *e)
+{
+    for (uint32_t i = e->from; i < e->to; i++)
+        if (!slice_blank(j->old.lines.ptr[i].text)) return indent_of(j->old.lines.ptr[i].text);
+    for (size_t i = 0; i < e->added.len; i++)
+        if (!slice_blank(e->added.ptr[i])) return indent_of(e->added.ptr[i]);
+    return 0;
+}
+
+/* The scope of the first edit, were the hunk placed so. */
+static const char *candidate_scope(const struct porter *k, const struct job *j, const struct candidate *c)
+{
+    const struct hunk_edit *e = &j->edits.ptr[0];
+    for (uint32_t i = e->from; i < e->to; i++)
+        if (c->align[i] != UNALIGNED && !slice_blank(j->old.lines.ptr[i].text)) return scope_name(&k->to, (uint32_t)c->align[i]);
+    for (uint32_t i = e->from; i-- > 0;)
+        if (c->align[i] != UNALIGNED) return scope_around(&k->to, (uint32_t)c->align[i] + 1, edit_indent(j, e));
+    return scope_around(&k->to, c->first, edit_indent(j, e));
+}
+
+static bool edits_hold(const struct porter *k, const struct job *j, const struct candidate *c, size_t *good)
+{
+    *good = 0;
+    for (size_t i = 0; i < j->edits.len; i++) {
+        struct placed placed;
+        place_edit(&k->to, &j->old, c, &j->edits.ptr[i], &placed);
+        *good += placed.outcome != PORT_conflict;
+        buf_free(&placed.text);
+        free(placed.reason);
+    }
+    return *good > 0;
+}
+
+static void keep_good(struct porter *k, struct job *j)
+{
+    size_t n = 0, wrong_scope = 0, total = j->places.len;
+    char *seen = NULL;
+    for (size_t i = 0; i < j->places.len; i++) {
+        struct candidate *c = &j->places.ptr[i];
+        size_t good;
+        const char *there = candidate_scope(k, j, c);
+        bool agrees = scope_agrees(j, there);
+        if (!agrees && !wrong_scope++) seen = xstrdup(there);
+        if (agrees && c->score >= 0.4 && edits_hold(k, j, c, &good)) j->places.ptr[n++] = *c;
+        else free(c->align);
+    }
+    j->places.len = n;
+    if (!n && wrong_scope)
+        j->why = xformat("its lines stand only in %s, not in %s", *seen ? seen : "the module's own scope",
+                         j->scope ? j->scope : j->inner ? j->inner : j->outer);
+    else if (!n && total) j->why = xstrdup("too few of its lines are in the target");
+    free(seen);
+}
+
+static void find_places(struct porter *k, struct job *j)
+{
+    int32_t hints[2] = {0, 0};
+    find_candidates(&k->to, &j->old, hints, 1, 0, (uint32_t)k->to.t.v.len, &j->places);
+    if (!j->places.len) j->why = xstrdup("none of its lines are in the target");
+    keep_good(k, j);
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------------------------------ */
+
+/* Hunks keep their order, and neighbours move alike: the best chain of candidates under both. */
+struct chain {
+    double score;
+    size_t job, place; /* the one before */
+    bool any;
+};
+
+static double drift_cost(int32_t a, int32_t b) { return 0.02 * log2(1.0 + fabs((double)a - b)); }
+
+static bool before(const struct candidate *a, const struct candidate *b)
+{
+    return a->first < b->first && a->last <= b->last && a->last < b->first + 8;
+}
+
+static double own_score(const struct candidate *c) { return 1.0 + 2.0 * c->score * c->score; }
+
+static void choose_chain(struct porter *k)
+{
+    size_t n = k->jobs.len, widest = 1;
+    for (size_t i = 0; i < n; i++) {
+        struct job *j = &k->jobs.ptr[i];
+        j->chosen = j->places.len;
+        if (j->places.len > widest) widest = j->places.len;
+    }
+    struct chain *best = xcalloc(n * widest + 1, sizeof *best);
+    struct chain end = {0};
+    for (size_t i = 0; i < n; i++)
+        for (size_t a = 0; a < k->jobs.ptr[i].places.len; a++) {
+            struct chain *c = &best[i * widest + a];
+            const struct candidate *mine = &k->jobs.ptr[i].places.ptr[a];
+            c->score = own_score(mine) - drift_cost(mine->drift, 0) * 0.5;
+            /* Far hunks constrain little: look back a bounded way. */
+            for (size_t h = i > 12 ? i - 12 : 0; h < i; h++)
+                for (size_t b = 0; b < k->jobs.ptr[h].places.len; b++) {
+                    const struct candidate *other = &k->jobs.ptr[h].places.ptr[b];
+                    double s = best[h * widest + b].score + own_score(mine) - drift_cost(mine->drift, other->drift);
+                    if (before(other, mine) && s > c->score) *c = (struct chain){s, h, b, true};
+                }
+            if (c->score > end.score) end = (struct chain){c->score, i, a, true};
+        }
+    for (struct chain at = end; at.any;) {
+        k->jobs.ptr[at.job].chosen = at.place;
+        at = best[at.job * widest + at.place];
+    }
+    free(best);
+}
+
+/* The interval of drifts that the neighbours of job i moved by; false when there is none. */
+static bool neighbour_drifts(const struct porter *k, size_t i, int32_t *low, int32_t *high)
+{
+    bool any = false;
+    for (int step = -1; step <= 1; step += 2)
+        for (size_t h = i + (size_t)step; h < k->jobs.len; h += (size_t)step) {
+            const struct job *j = &k->jobs.ptr[h];
+            if (j->chosen >= j->places.len) continue;
+            int32_t d = j->places.ptr[j->chosen].drift;
+            if (!any || d < *low) *low = d;
+            if (!any || d > *high) *high = d;
+            any = true;
+            break;
+        }
+    return any;
+}
+
+static int64_t outside(int32_t drift, int32_t low, int32_t high)
+{
+    return drift < low ? (int64_t)low - drift : drift > high ? (int64_t)drift - high : 0;
+}
+
+static bool rivals(const struct candidate *a, const struct candidate *b) { return b->score >= a->score * 0.92 && b->first != a->first; }
+
+/* A rival that matches as well is told apart only by the neighbours' drift: the chosen one must lie within it, or very near, and
+ * the rival far outside. Otherwise the place would be a guess. */
+static void reject_guesses(struct porter *k)
+{
+    for (size_t i = 0; i < k->jobs.len; i++) {
+        struct job *j = &k->jobs.ptr[i];
+        if (j->chosen >= j->places.len) continue;
+        const struct candidate *c = &j->places.ptr[j->chosen];
+        int32_t low = 0, high = 0;
+        bool neighbours = neighbour_drifts(k, i, &low, &high);
+        int64_t mine = neighbours ? outside(c->drift, low, high) : labs((long)c->drift);
+        for (size_t a = 0; a < j->places.len && !j->why; a++) {
+            const struct candidate *other = &j->places.ptr[a];
+            if (a == j->chosen || !rivals(c, other)) continue;
+            int64_t theirs = neighbours ? outside(other->drift, low, high) : labs((long)other->drift);
+            if (theirs > 4 * mine + 2 && mine <= 40) continue;
+            j->why = xformat("it fits at line %u and at line %u alike", c->first + 1, other->first + 1);
+        }
+        if (j->why) j->chosen = j->places.len;
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------------------------------------- */
+
+struct change {
+    struct placed placed;
+    size_t job, edit;
+    bool used;
+};
+typedef VEC(struct change) changes;
+
+static void place_all(struct porter *k, changes *out)
+{
+    for (size_t i = 0; i < k->jobs.len; i++) {
+        struct job *j = &k->jobs.ptr[i];
+        for (size_t n = 0; n < j->edits.len; n++) {
+            struct change *c = vec_push(out);
+            c->job = i, c->edit = n;
+            if (j->chosen < j->places.len) {
+                place_edit(&k->to, &j->old, &j->places.ptr[j->chosen], &j->edits.ptr[n], &c->placed);
+            } else {
+                c->placed.outcome = PORT_conflict;
+                c->placed.reason = xstrdup(j->why ? j->why : "its place does not keep the order of the patch");
+            }
+        }
+    }
+}
+
+static void to_conflict(struct change *c, const char *why)
+{
+    buf_free(&c->placed.text);
+    free(c->placed.reason);
+    c->placed = (struct placed){.outcome = PORT_conflict, .reason = xstrdup(why)};
+}
+
+static bool writes(const struct change *c) { return c->placed.outcome == PORT_carried || c->placed.outcome == PORT_adapted; }
+
+/* Each edit must lie behind the one before it, and in the scope it came from. */
+static void check_changes(struct porter *k, changes *all)
+{
+    uint32_t end = 0;
+    for (size_t i = 0; i < all->len; i++) {
+        struct change *c = &all->ptr[i];
+        const struct job *j = &k->jobs.ptr[c->job];
+        if (!writes(c)) continue;
+        const struct hunk_edit *e = &j->edits.ptr[c->edit];
+        const char *there = c->placed.from < c->placed.to ? scope_name(&k->to, c->placed.from)
+                                                          : scope_around(&k->to, c->placed.from, edit_indent(j, e));
+        if (c->placed.from < end) to_conflict(c, "it would overlap the edit before it");
+        else if (c->edit == 0 && !scope_agrees(j, there)) to_conflict(c, "it would land in another class or function");
+        else end = c->placed.to > c->placed.from ? c->placed.to : c->placed.from;
+    }
+}
+
+static void splice(const struct porter *k, const changes *all, size_t only_job, struct buf *post)
+{
+    uint32_t at = 0;
+    const struct textlines *t = &k->to.t;
+    buf_clear(post);
+    for (size_t i = 0; i < all->len; i++) {
+        const struct change *c = &all->ptr[i];
+        if (!writes(c) || (only_job != SIZE_MAX && c->job != only_job)) continue;
+        textlines_add(t, at, c->placed.from, "", post);
+        bool open = c->placed.from == t->v.len && t->unterminated && c->placed.from > at;
+        if (open) buf_addc(post, '\n');
+        buf_add(post, buf_str(&c->placed.text), c->placed.text.len);
+        at = c->placed.to;
+    }
+    textlines_add(t, at, t->v.len, "", post);
+}
+
+static bool parses(const struct porter *k, const struct buf *text)
+{
+    if (!k->to.py || k->to.py->error_row) return true;
+    struct py_file *py = py_parse(k->f->path, buf_str(text), text->len);
+    bool good = !py->error_row;
+    py_free(py);
+    return good;
+}
+
+/* A result that no longer parses: hunks that break it alone go; if that does not help, all go. */
+static void drop_unparsable(struct porter *k, changes *all, struct buf *post)
+{
+    static const char why[] = "the result would not be valid Python";
+    for (size_t job = 0; job < k->jobs.len; job++) {
+        splice(k, all, job, post);
+        if (parses(k, post)) continue;
+        for (size_t i = 0; i < all->len; i++)
+            if (all->ptr[i].job == job && writes(&all->ptr[i])) to_conflict(&all->ptr[i], why);
+    }
+    splice(k, all, SIZE_MAX, post);
+    for (size_t i = all->len; i-- > 0 && !parses(k, post);) {
+        if (!writes(&all->ptr[i])) continue;
+        to_conflict(&all->ptr[i], why);
+        splice(k, all, SIZE_MAX, post);
+    }
+}
+
+static void record(struct porter *k, changes *all)
+{
+    for (size_t i = 0; i < all->len; i++) {
+        struct change *c = &all->ptr[i];
+        const struct job *j = &k->jobs.ptr[c->job];
+        const struct hunk_edit *e = &j->edits.ptr[c->edit];
+        struct port_edit *r = vec_push(&k->r->edits);
+        bool found = c->placed.outcome != PORT_conflict;
+        *r = (struct port_edit){.line = e->patch_line + 1, .source = j->old.start + e->from + 1, .target = found ? c->placed.from + 1 : 0,
+                                .removed = e->to - e->from, .added = (uint32_t)e->added.len, .outcome = c->placed.outcome,
+                                .reason = c->placed.reason};
+        const char *scope = !found ? "" : c->placed.from < c->placed.to ? scope_name(&k->to, c->placed.from)
+                                                                      : scope_around(&k->to, c->placed.from, edit_indent(j, e));
+        r->scope = xstrdup(scope);
+        k->r->counts[r->outcome]++;
+        buf_free(&c->placed.text);
+    }
+    vec_free(all);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+
+static void add_job(struct porter *k, const struct hunk *h)
+{
+    struct job *j = vec_push(&k->jobs);
+    j->h = h;
+    j->old.start = h->old_len ? h->old_start - 1 : h->old_start;
+    read_edits(k->p, j);
+    read_scope(j);
+    if (k->has_from && j->edits.len) {
+        const struct hunk_edit *e = &j->edits.ptr[0];
+        uint32_t line = j->old.start + e->from;
+        const char *scope = e->from < e->to ? scope_name(&k->from, line) : scope_around(&k->from, line, edit_indent(j, e));
+        if (k->from.py) j->scope = xstrdup(scope);
+    }
+}
+
+static void free_job(struct job *j)
+{
+    for (size_t i = 0; i < j->edits.len; i++) vec_free(&j->edits.ptr[i].added);
+    vec_free(&j->edits);
+    vec_free(&j->old.lines);
+    candidates_free(&j->places);
+    free(j->why);
+    free(j->outer);
+    free(j->inner);
+    free(j->scope);
+}
+
+void port_section(const struct patch *p, const struct patch_file *f, struct slice from, struct slice to, struct port *r,
+                  struct buf *post)
+{
+    struct porter k = {.p = p, .f = f, .r = r};
+    changes all = {0};
+    buf_clear(post);
+    target_make(&k.to, f->path, to);
+    k.has_from = from.ptr != NULL;
+    if (k.has_from) target_make(&k.from, f->path, from);
+    for (uint32_t h = f->hunk; h < f->hunk_end; h++) add_job(&k, &p->hunks.ptr[h]);
+    for (size_t i = 0; i < k.jobs.len; i++) find_places(&k, &k.jobs.ptr[i]);
+    choose_chain(&k);
+    reject_guesses(&k);
+    place_all(&k, &all);
+    check_changes(&k, &all);
+    splice(&k, &all, SIZE_MAX, post);
+    if (!parses(&k, post)) drop_unparsable(&k, &all, post);
+    record(&k, &all);
+    for (size_t i = 0; i < k.jobs.len; i++) free_job(&k.jobs.ptr[i]);
+    vec_free(&k.jobs);
+    target_free(&k.to);
+    if (k.has_from) target_free(&k.from);
+}
+
+void port_free(struct port *r)
+{
+    for (size_t i = 0; i < r->edits.len; i++) {
+        free(r->edits.ptr[i].reason);
+        free(r->edits.ptr[i].scope);
+    }
+    vec_free(&r->edits);
+    *r = (struct port){0};
+}
