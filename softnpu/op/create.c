@@ -373,6 +373,31 @@ static int run_fill_diagonal(op_call *c)
     return 0;
 }
 
+static int check_trace(op_call *c)
+{
+    int r = op_need_cast(c, c->arg[0].t->dtype, 1);
+    return r ? r : op_need_shape(c, 1, (int64_t[]){0}, 0);
+}
+
+/* The sum of the diagonal, in double or 64-bit integers. */
+static int run_trace(op_call *c)
+{
+    aclTensor view = diagonal_view(c->arg[0].t, 0);
+    int64_t n = sn_numel(&view);
+    if (sn_is_integral(view.dtype)) {
+        uint64_t sum = 0;
+        const uint64_t *x = n ? op_in(c, &view, ACL_INT64) : NULL;
+        for (int64_t i = 0; i < n; i++) sum += x[i];
+        op_out_done(c, c->arg[1].t, ACL_INT64, &sum);
+        return 0;
+    }
+    double _Complex sum = 0;
+    const double _Complex *x = n ? op_in(c, &view, ACL_COMPLEX128) : NULL;
+    for (int64_t i = 0; i < n; i++) sum += x[i];
+    op_out_done(c, c->arg[1].t, ACL_COMPLEX128, &sum);
+    return 0;
+}
+
 #define OP_FILE "softnpu/op/create.inc"
 #define OP_TABLE op_rows_create
 #include "softnpu/op/rows.h"
