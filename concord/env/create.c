@@ -126,14 +126,15 @@ static int install_torch(struct job *j, struct err *e)
     return rc ? rc : find_site(j, e);
 }
 
-/* What torch and torch_npu ask for, what torch_npu imports without asking (numpy, pyyaml), and the pins. */
+/* What torch and torch_npu ask for, what their modules import without asking, and the pins. The bound on
+ * setuptools is the one that torch 2.12 has; torch.utils.cpp_extension imports it on every release. */
 static int install_rest(struct job *j, struct err *e)
 {
     strings want = {0};
     int rc = mark_requirements(j->site, "torch", &want, e);
     if (!rc) rc = mark_requirements(j->site, "torch_npu", &want, e);
-    *vec_push(&want) = xstrdup("numpy");
-    *vec_push(&want) = xstrdup("pyyaml");
+    static const char *const unasked[] = {"numpy", "pyyaml", "setuptools<82"};
+    for (size_t i = 0; i < sizeof unasked / sizeof *unasked; i++) *vec_push(&want) = xstrdup(unasked[i]);
     for (size_t i = 0; i < j->spec->pins.len; i++)
         *vec_push(&want) = xformat("%s==%s", j->spec->pins.ptr[i].package, j->spec->pins.ptr[i].version);
     wheels rest = {0};
