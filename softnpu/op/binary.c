@@ -68,7 +68,7 @@ static int run_binary(op_call *c)
 
 static bool is_one(const aclScalar *s)
 {
-    return sn_scalar_c128(s) == 1;
+    return s->dtype == ACL_INT64 ? s->v.i == 1 : sn_scalar_c128(s) == 1;
 }
 
 /* torch refuses a float alpha for integers; a complex one for reals. */

@@ -63,14 +63,22 @@ struct ew_operand ew_of(const op_call *c, int i, aclDataType t)
     return (struct ew_operand){NULL, t, c->arg[i].s};
 }
 
+/* True if every tensor has the output's shape: nothing to broadcast, the usual case. */
+static bool all_alike(const op_call *c, const int *args, int n, const aclTensor *out)
+{
+    for (int i = 0; i < n; i++)
+        if (ew_is_tensor(c, args[i]) && !sn_same_shape(c->arg[args[i]].t, out)) return false;
+    return true;
+}
+
 int ew_need_broadcast(const op_call *c, const int *args, int n, int out)
 {
-    const aclTensor *o = c->arg[out].t;
-    aclTensor shape = {.rank = 0};
+    if (all_alike(c, args, n, c->arg[out].t) && ew_is_tensor(c, args[0])) return 0;
+    aclTensor shape;
+    shape.rank = 0;
     for (int i = 0; i < n; i++) {
         if (!ew_is_tensor(c, args[i])) continue;
         const aclTensor *t = c->arg[args[i]].t;
-        if (sn_same_shape(t, o) && n == 1) return 0;
         char a[256], b[256];
         if (!sn_broadcast_shape(&shape, t, shape.dim, &shape.rank))
             return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s with shape %s does not broadcast with %s",

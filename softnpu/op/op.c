@@ -77,9 +77,6 @@ static void copy_view(aclTensor *to, const aclTensor *from)
     memcpy(to, from, offsetof(aclTensor, dim));
     memcpy(to->dim, from->dim, n);
     memcpy(to->stride, from->stride, n);
-    to->offset = from->offset;
-    to->storage = from->storage;
-    to->data = from->data;
 }
 
 static int take_tensor(op_call *c, int i, op_arg given)

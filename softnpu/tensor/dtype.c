@@ -9,8 +9,7 @@
             .compute = compute_,                                                                             \
             .common = common_}
 
-static const struct sn_dtype hole = {
-    .name = "?", .short_name = "?", .compute = ACL_DT_UNDEFINED, .common = -1};
+#define HOLE(id) ROW(id, "?", "?", 0, SN_NONE, ACL_DT_UNDEFINED, -1)
 
 const struct sn_dtype sn_dtypes[SN_NDTYPES] = {
     ROW(ACL_FLOAT, "FLOAT", "f32", 4, SN_FLOAT, ACL_FLOAT, 0),
@@ -38,14 +37,25 @@ const struct sn_dtype sn_dtypes[SN_NDTYPES] = {
     ROW(ACL_INT4, "INT4", "i4", 0, SN_NONE, ACL_DT_UNDEFINED, -1),
     ROW(ACL_UINT1, "UINT1", "u1", 0, SN_NONE, ACL_DT_UNDEFINED, -1),
     ROW(ACL_FLOAT4_E2M1, "FLOAT4_E2M1", "f4e2m1", 0, SN_NONE, ACL_DT_UNDEFINED, -1),
+    HOLE(SN_HOLE),
+    HOLE(14),
+    HOLE(15),
+    HOLE(18),
+    HOLE(19),
+    HOLE(20),
+    HOLE(21),
+    HOLE(22),
+    HOLE(23),
+    HOLE(24),
+    HOLE(25),
+    HOLE(26),
+    HOLE(28),
+    HOLE(31),
+    HOLE(32),
+    HOLE(38),
+    HOLE(39),
 };
 _Static_assert(ACL_FLOAT4_E2M1 + 1 == SN_NDTYPES, "a data type beyond the table");
-
-const struct sn_dtype *sn_dtype(aclDataType t)
-{
-    if ((unsigned)t >= SN_NDTYPES || !sn_dtypes[t].name) return &hole;
-    return &sn_dtypes[t];
-}
 
 /* Precision of a floating or complex type among its kind; bf16 has no complex twin and counts as f32 there.
  */

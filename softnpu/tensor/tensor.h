@@ -13,11 +13,11 @@ struct aclTensor {
     aclFormat format;
     int32_t rank;                 /* as created; dims beyond SN_MAX_DIMS are not kept and always refused */
     bool kernel;                  /* data is kernel memory (sn_wrap), not a device address */
-    int64_t dim[SN_MAX_DIMS];
-    int64_t stride[SN_MAX_DIMS];  /* elements */
     int64_t offset;               /* elements from data */
     int64_t storage;              /* elements in the storage, 0 if unknown */
     void *data;                   /* device address of the storage's first element */
+    int64_t dim[SN_MAX_DIMS];
+    int64_t stride[SN_MAX_DIMS];  /* elements */
 };
 union sn_value { /* a scalar's value, wide */
     double d;
@@ -48,7 +48,11 @@ struct sn_dtype {
 };
 enum { SN_NDTYPES = 41 };
 extern const struct sn_dtype sn_dtypes[SN_NDTYPES]; /* by aclDataType; holes have size 0, names "?" */
-const struct sn_dtype *sn_dtype(aclDataType t);     /* never NULL: an unknown id gives the row of a hole */
+enum { SN_HOLE = 5 };                               /* an id that no type has */
+static inline const struct sn_dtype *sn_dtype(aclDataType t) /* never NULL: an unknown id gives the row of a hole */
+{
+    return &sn_dtypes[(unsigned)t < SN_NDTYPES ? (unsigned)t : SN_HOLE];
+}
 static inline size_t sn_size(aclDataType t) { return sn_dtype(t)->size; }
 static inline bool sn_is_float(aclDataType t) { return sn_dtype(t)->kind == SN_FLOAT; }
 static inline bool sn_is_complex(aclDataType t) { return sn_dtype(t)->kind == SN_COMPLEX; }

@@ -17,6 +17,7 @@ static void traits_are_complete(void **state)
         assert_int_equal(d->common, i);
         assert_true(d->size > 0 && d->kind != SN_NONE);
     }
+    for (int t = -1; t < SN_NDTYPES + 1; t++) assert_non_null(sn_dtype((aclDataType)t)->name);
     assert_string_equal(sn_dtype(ACL_DT_UNDEFINED)->name, "?");
     assert_string_equal(sn_dtype((aclDataType)5)->name, "?");
     assert_string_equal(sn_dtype((aclDataType)4000)->name, "?");
