@@ -30,7 +30,8 @@ static const struct diagnosis {
      "check network and proxy, or give folders of wheels with --find-links and --offline"},
     {"No space left", "the disk is full", "free some space or set CONCORD_HOME to another disk"},
     {"Failed to read metadata from", "a wheel is damaged", "fetch it again"},
-    {"zip", "a wheel is damaged", "fetch it again"},
+    {"Failed to extract", "a wheel is damaged", "fetch it again"},
+    {"Failed to download", "a wheel could not be downloaded", "check the network and try again"},
     {"Network connectivity is disabled", "a package is in none of the wheel folders",
      "put its wheel there, or leave out --offline"},
 };
