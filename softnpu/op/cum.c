@@ -8,7 +8,7 @@ struct cum_spec {
     int8_t out;  /* indices, if there are any, follow */
     bool scalar; /* dim is an aclScalar */
     bool indexed;
-    row_fn f64, i64, c128;
+    row_fn f32, f64, i64, c128;
 };
 
 static int check_cum(op_call *c)
@@ -28,8 +28,11 @@ static int run_cum(op_call *c)
     const aclTensor *self = c->arg[0].t;
     aclDataType t = self->dtype;
     if (!s->indexed && sn_size((aclDataType)c->arg[2].i)) t = (aclDataType)c->arg[2].i;
-    aclDataType as = sn_is_complex(t) ? ACL_COMPLEX128 : sn_is_float(t) ? ACL_DOUBLE : ACL_INT64;
-    row_fn fn = as == ACL_COMPLEX128 ? s->c128 : as == ACL_DOUBLE ? s->f64 : s->i64;
+    aclDataType as = sn_is_complex(t) ? ACL_COMPLEX128 : !sn_is_float(t) ? ACL_INT64 : sn_compute(t);
+    row_fn fn = as == ACL_COMPLEX128 ? s->c128
+                : as == ACL_FLOAT    ? s->f32
+                : as == ACL_DOUBLE   ? s->f64
+                                     : s->i64;
     if (!fn) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "is not defined for %s", sn_dtype(t)->name);
     struct row_operand operand[3] = {{c->arg[s->out].t, as}};
     int nout = 1;
@@ -39,22 +42,25 @@ static int run_cum(op_call *c)
     return row_run(c, &space, operand, nout, 1, fn, NULL);
 }
 
-#define CUM_ROW(name, T, first, step)                                                                        \
+#define CUM_ROW(name, T, A, first, step)                                                                     \
     static void name(const struct row_call *r)                                                               \
     {                                                                                                        \
         const T *x = r->p[1];                                                                                \
-        T *y = r->p[0], a = first;                                                                           \
+        T *y = r->p[0];                                                                                      \
+        A a = first;                                                                                         \
         for (int64_t i = 0; i < r->n[1]; i++) {                                                              \
-            a = a step x[i];                                                                                 \
-            y[i] = a;                                                                                        \
+            a = a step(A) x[i];                                                                              \
+            y[i] = (T)a;                                                                                     \
         }                                                                                                    \
     }
-CUM_ROW(sum_f64, double, 0, +)
-CUM_ROW(sum_i64, uint64_t, 0, +)
-CUM_ROW(sum_c128, double _Complex, 0, +)
-CUM_ROW(prod_f64, double, 1, *)
-CUM_ROW(prod_i64, uint64_t, 1, *)
-CUM_ROW(prod_c128, double _Complex, 1, *)
+CUM_ROW(sum_f32, float, double, 0, +)
+CUM_ROW(sum_f64, double, double, 0, +)
+CUM_ROW(sum_i64, uint64_t, uint64_t, 0, +)
+CUM_ROW(sum_c128, double _Complex, double _Complex, 0, +)
+CUM_ROW(prod_f32, float, double, 1, *)
+CUM_ROW(prod_f64, double, double, 1, *)
+CUM_ROW(prod_i64, uint64_t, uint64_t, 1, *)
+CUM_ROW(prod_c128, double _Complex, double _Complex, 1, *)
 
 /* The last of equal extremes counts; once there is a NaN it stays, and later NaNs move its place. */
 #define EXTREME_ROW(name, T, better)                                                                         \
@@ -71,19 +77,19 @@ CUM_ROW(prod_c128, double _Complex, 1, *)
             where[i] = at;                                                                                   \
         }                                                                                                    \
     }
+EXTREME_ROW(max_f32, float, >=)
 EXTREME_ROW(max_f64, double, >=)
 EXTREME_ROW(max_i64, int64_t, >=)
+EXTREME_ROW(min_f32, float, <=)
 EXTREME_ROW(min_f64, double, <=)
 EXTREME_ROW(min_i64, int64_t, <=)
 
-static const struct cum_spec cum_sum = {.out = 3, .f64 = sum_f64, .i64 = sum_i64, .c128 = sum_c128},
-                             cum_prod = {.out = 3,
-                                         .scalar = true,
-                                         .f64 = prod_f64,
-                                         .i64 = prod_i64,
-                                         .c128 = prod_c128},
-                             cum_max = {.out = 2, .indexed = true, .f64 = max_f64, .i64 = max_i64},
-                             cum_min = {.out = 2, .indexed = true, .f64 = min_f64, .i64 = min_i64};
+static const struct cum_spec
+    cum_sum = {.out = 3, .f32 = sum_f32, .f64 = sum_f64, .i64 = sum_i64, .c128 = sum_c128},
+    cum_prod =
+        {.out = 3, .scalar = true, .f32 = prod_f32, .f64 = prod_f64, .i64 = prod_i64, .c128 = prod_c128},
+    cum_max = {.out = 2, .indexed = true, .f32 = max_f32, .f64 = max_f64, .i64 = max_i64},
+    cum_min = {.out = 2, .indexed = true, .f32 = min_f32, .f64 = min_f64, .i64 = min_i64};
 
 #define OP_FILE "softnpu/op/cum.inc"
 #define OP_TABLE op_rows_cum

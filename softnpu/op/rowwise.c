@@ -5,24 +5,31 @@
 
 enum { ROW_TASK = 1 << 14 }; /* elements worth a task of the pool */
 
-/* One operand's rows. direct: base + row offset is the row itself. near: contiguous in memory, converted row
- * by row. Otherwise whole: all rows lie one after the other in a copy that is made before, or stored after.
- */
+/* How one operand's rows become contiguous elements of the type that fn wants. */
+enum row_mode {
+    ROW_NEAR,  /* they lie so in memory; converted row by row if the type differs */
+    ROW_TILED, /* they are strided: some rows at a time are gathered into a tile (outputs: scattered from it)
+                */
+    ROW_WHOLE  /* all rows are copied before, or stored after */
+};
 struct row_view {
     const aclTensor *t;
     aclTensor turned; /* row dimensions last */
     aclDataType as;
-    int64_t n;     /* elements in a row */
-    int32_t outer; /* dimensions before the row */
-    bool near, whole;
+    int64_t n, step; /* elements in a row, and from one to the next in memory */
+    int32_t outer;   /* dimensions before the row */
+    enum row_mode mode;
     char *base;
     size_t size, as_size;
 };
 
+enum { TILE_ROWS = 16, TILE_LONGEST = 1 << 15 };
+
 struct row_job {
     struct row_view v[ROW_OPERANDS];
     int nout, nall;
-    size_t convert[ROW_OPERANDS], buffer; /* offsets of the conversion buffers in a task's memory, its size */
+    size_t convert[ROW_OPERANDS], tile[ROW_OPERANDS], buffer; /* offsets in a task's memory, its size */
+    int64_t block;                                            /* rows that are gathered together */
     row_fn fn;
     const void *ctx;
     size_t scratch_at;
@@ -52,14 +59,17 @@ static void turn(const aclTensor *t, int32_t first, int32_t count, aclTensor *ou
     }
 }
 
-static bool row_is_contiguous(const aclTensor *t, int32_t outer)
+/* Elements between neighbours of a row; 0 if the row's dimensions do not lie behind each other. */
+static int64_t row_step(const aclTensor *t, int32_t outer)
 {
-    int64_t expected = 1;
+    int64_t step = 0, expected = 0;
     for (int32_t d = t->rank - 1; d >= outer; d--) {
-        if (t->dim[d] != 1 && t->stride[d] != expected) return false;
+        if (t->dim[d] == 1) continue;
+        if (!step) step = expected = t->stride[d];
+        if (t->stride[d] != expected) return 0;
         expected *= t->dim[d];
     }
-    return true;
+    return step ? step : 1;
 }
 
 static void view_init(struct row_view *v, const struct row_operand *o, const struct row_space *s)
@@ -73,13 +83,17 @@ static void view_init(struct row_view *v, const struct row_operand *o, const str
     for (int32_t d = v->outer; d < o->t->rank; d++) v->n *= v->turned.dim[d];
     v->size = sn_size(o->t->dtype);
     v->as_size = sn_size(o->as);
-    v->near = row_is_contiguous(&v->turned, v->outer) && (v->n > 1 || v->as == o->t->dtype);
-    v->whole = !v->near;
+    v->step = row_step(&v->turned, v->outer);
+    bool few = v->n == 1 && v->as != o->t->dtype; /* converting one element at a time would be slow */
+    if (v->step == 1 && !few)
+        v->mode = ROW_NEAR;
+    else
+        v->mode = v->step > 1 && v->n <= TILE_LONGEST ? ROW_TILED : ROW_WHOLE;
 }
 
 static char *row_at(const struct row_view *v, int64_t row)
 {
-    if (v->whole) return v->base + row * v->n * (int64_t)v->as_size;
+    if (v->mode == ROW_WHOLE) return v->base + row * v->n * (int64_t)v->as_size;
     int64_t at = 0;
     for (int32_t d = v->outer - 1; d >= 0; d--) {
         at += row % v->turned.dim[d] * v->turned.stride[d];
@@ -90,7 +104,109 @@ static char *row_at(const struct row_view *v, int64_t row)
 
 static bool converts(const struct row_view *v)
 {
-    return v->near && v->as != v->t->dtype;
+    return v->t && v->mode != ROW_WHOLE && v->as != v->t->dtype;
+}
+
+/* ---- tiles
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Rows that are neighbours in memory are copied across, so that each cache line is used once. */
+#define TILE_COPY(T, to, from)                                                                               \
+    for (int64_t k = 0; k < v->n; k++)                                                                       \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            T *far_away = (T *)(far[r] + k * v->step * (int64_t)v->size),                                    \
+              *near_by = (T *)tile + r * v->n + k;                                                           \
+            *to = *from;                                                                                     \
+        }                                                                                                    \
+    break
+struct bytes16 {
+    uint64_t v[2];
+};
+
+static void gather_tile(const struct row_view *v, char *const *far, int64_t rows, void *tile)
+{
+    switch (v->size) {
+    case 1:
+        TILE_COPY(uint8_t, near_by, far_away);
+    case 2:
+        TILE_COPY(uint16_t, near_by, far_away);
+    case 4:
+        TILE_COPY(uint32_t, near_by, far_away);
+    case 8:
+        TILE_COPY(uint64_t, near_by, far_away);
+    default:
+        TILE_COPY(struct bytes16, near_by, far_away);
+    }
+}
+
+static void scatter_tile(const struct row_view *v, char *const *far, int64_t rows, void *tile)
+{
+    switch (v->size) {
+    case 1:
+        TILE_COPY(uint8_t, far_away, near_by);
+    case 2:
+        TILE_COPY(uint16_t, far_away, near_by);
+    case 4:
+        TILE_COPY(uint32_t, far_away, near_by);
+    case 8:
+        TILE_COPY(uint64_t, far_away, near_by);
+    default:
+        TILE_COPY(struct bytes16, far_away, near_by);
+    }
+}
+
+/* ---- one task
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct row_task {
+    const struct row_job *j;
+    char *memory;
+    char *at[ROW_OPERANDS][TILE_ROWS]; /* the block's rows in memory */
+};
+
+static char *stored_row(const struct row_task *t, int i, int64_t r)
+{
+    const struct row_view *v = &t->j->v[i];
+    return v->mode == ROW_TILED ? t->memory + t->j->tile[i] + r * v->n * (int64_t)v->size : t->at[i][r];
+}
+
+static void run_row(const struct row_task *t, struct row_call *call, int64_t r)
+{
+    const struct row_job *j = t->j;
+    for (int i = 0; i < j->nall; i++) {
+        const struct row_view *v = &j->v[i];
+        if (!v->t) continue;
+        call->n[i] = v->n;
+        call->p[i] = stored_row(t, i, r);
+        if (!converts(v)) continue;
+        void *buffer = t->memory + j->convert[i];
+        if (i >= j->nout) sn_convert(buffer, v->as, call->p[i], v->t->dtype, v->n);
+        call->p[i] = buffer;
+    }
+    j->fn(call);
+    for (int i = 0; i < j->nout; i++) {
+        const struct row_view *v = &j->v[i];
+        if (converts(v)) sn_convert(stored_row(t, i, r), v->t->dtype, call->p[i], v->as, v->n);
+    }
+}
+
+static void run_block(struct row_task *t, struct row_call *call, int64_t first, int64_t rows)
+{
+    const struct row_job *j = t->j;
+    for (int i = 0; i < j->nall; i++) {
+        const struct row_view *v = &j->v[i];
+        if (!v->t) continue;
+        for (int64_t r = 0; r < rows; r++) t->at[i][r] = row_at(v, first + r);
+        if (i >= j->nout && v->mode == ROW_TILED) gather_tile(v, t->at[i], rows, t->memory + j->tile[i]);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        call->row = first + r;
+        run_row(t, call, r);
+    }
+    for (int i = 0; i < j->nout; i++)
+        if (j->v[i].t && j->v[i].mode == ROW_TILED)
+            scatter_tile(&j->v[i], t->at[i], rows, t->memory + j->tile[i]);
 }
 
 static void run_rows(void *ctx, int64_t begin, int64_t end)
@@ -102,25 +218,10 @@ static void run_rows(void *ctx, int64_t begin, int64_t end)
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
         return;
     }
+    struct row_task task = {.j = j, .memory = memory};
     struct row_call call = {.ctx = j->ctx, .scratch = memory + j->scratch_at};
-    for (int64_t row = begin; row < end; row++) {
-        char *real[ROW_OPERANDS] = {NULL};
-        call.row = row;
-        for (int i = 0; i < j->nall; i++) {
-            const struct row_view *v = &j->v[i];
-            if (!v->t) continue;
-            call.n[i] = v->n;
-            call.p[i] = real[i] = row_at(v, row);
-            if (!converts(v)) continue;
-            call.p[i] = memory + j->convert[i];
-            if (i >= j->nout) sn_convert(call.p[i], v->as, real[i], v->t->dtype, v->n);
-        }
-        j->fn(&call);
-        for (int i = 0; i < j->nout; i++) {
-            const struct row_view *v = &j->v[i];
-            if (v->t && converts(v)) sn_convert(real[i], v->t->dtype, call.p[i], v->as, v->n);
-        }
-    }
+    for (int64_t row = begin; row < end; row += j->block)
+        run_block(&task, &call, row, end - row < j->block ? end - row : j->block);
     if (memory != local) free(memory);
 }
 
@@ -141,11 +242,10 @@ static void place(op_call *c, struct row_job *j, const struct row_space *s, int 
 {
     struct row_view *v = &j->v[i];
     if (!v->t) return;
-    if (i < j->nout && (v->whole || output_clashes(j, s, i))) {
-        v->near = false;
-        v->whole = true;
+    if (i < j->nout && (v->mode == ROW_WHOLE || output_clashes(j, s, i))) {
+        v->mode = ROW_WHOLE;
         v->base = op_out_scratch(c, &v->turned, v->as);
-    } else if (v->whole) {
+    } else if (v->mode == ROW_WHOLE) {
         v->base = op_in(c, &v->turned, v->as);
     } else {
         v->base = sn_data(v->t);
@@ -155,6 +255,23 @@ static void place(op_call *c, struct row_job *j, const struct row_space *s, int 
 static size_t align64(size_t n)
 {
     return (n + 63) & ~(size_t)63;
+}
+
+/* Places in a task's memory: conversion buffers for one row, tiles for a block of rows, fn's scratch. */
+static void lay_out(struct row_job *j, size_t scratch)
+{
+    bool tiles = false;
+    for (int i = 0; i < j->nall; i++) tiles |= j->v[i].t && j->v[i].mode == ROW_TILED;
+    j->block = tiles ? TILE_ROWS : 1;
+    for (int i = 0; i < j->nall; i++) {
+        const struct row_view *v = &j->v[i];
+        j->convert[i] = j->buffer;
+        if (converts(v)) j->buffer += align64((size_t)v->n * v->as_size);
+        j->tile[i] = j->buffer;
+        if (v->t && v->mode == ROW_TILED) j->buffer += align64((size_t)(v->n * j->block) * v->size);
+    }
+    j->scratch_at = j->buffer;
+    j->buffer += align64(scratch);
 }
 
 int row_run(op_call *c, const struct row_space *space, const struct row_operand *operand, int nout, int nin,
@@ -170,16 +287,12 @@ int row_run(op_call *c, const struct row_space *space, const struct row_operand 
     }
     if (!rows) return 0;
     for (int i = j.nall - 1; i >= 0; i--) place(c, &j, space, i);
-    for (int i = 0; i < j.nall; i++) {
-        j.convert[i] = j.buffer;
-        if (j.v[i].t && converts(&j.v[i])) j.buffer += align64((size_t)j.v[i].n * j.v[i].as_size);
-    }
-    j.scratch_at = j.buffer;
-    j.buffer += align64(space->scratch);
-    rt_pool_run(rows, (ROW_TASK + longest - 1) / longest, run_rows, &j);
+    lay_out(&j, space->scratch);
+    int64_t grain = (ROW_TASK + longest - 1) / longest;
+    rt_pool_run(rows, (grain + j.block - 1) / j.block * j.block, run_rows, &j);
     if (j.failed)
         return op_fail(c, ACL_ERROR_BAD_ALLOC, "no memory for rows of %lld elements", (long long)longest);
     for (int i = 0; i < nout; i++)
-        if (j.v[i].t && j.v[i].whole) op_out_done(c, &j.v[i].turned, j.v[i].as, j.v[i].base);
+        if (j.v[i].t && j.v[i].mode == ROW_WHOLE) op_out_done(c, &j.v[i].turned, j.v[i].as, j.v[i].base);
     return 0;
 }

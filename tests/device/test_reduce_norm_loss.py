@@ -97,7 +97,7 @@ def test_sum_layouts(shape, layout):
     x = make(shape, torch.float32, 1, layout)
     d = npu(x)
     for dims, keep in itertools.product(DIMS, (False, True)):
-        same(d.sum(dims, keepdim=keep), x.double().sum(dims, keepdim=keep).float())
+        same(d.sum(dims, keepdim=keep), x.double().sum(dims, keepdim=keep).float(), 5)  # sums near 0
         same(d.amax(dims, keepdim=keep), x.amax(dims, keepdim=keep))
         same(d.std(dims, keepdim=keep), x.double().std(dims, keepdim=keep).float())
 
