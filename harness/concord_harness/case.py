@@ -61,11 +61,11 @@ class Run:
     precision: torch.dtype | None = None
     _drawn: int = 0
 
-    def draw(self, *shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
-        """A leaf tensor on the device of values drawn from a normal distribution."""
+    def draw(self, *shape: int, scale: float = 1.0, grad: bool = False) -> torch.Tensor:
+        """A leaf tensor on the device of values drawn from a normal distribution, times scale."""
         self._drawn += 1
         generator = torch.Generator().manual_seed(SEED + self._drawn)
-        tensor = torch.randn(*shape, generator=generator).to(dtype).to(self.device)
+        tensor = (torch.randn(*shape, generator=generator) * scale).to(self.device)
         return self.keep(tensor.requires_grad_(grad))
 
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:

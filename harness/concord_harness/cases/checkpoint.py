@@ -105,7 +105,7 @@ def keyword_arguments(run: Run) -> Observations:
         y = (x @ weight).tanh() * scale
         return -y if invert else y
 
-    x, weight = run.draw(4, 8, grad=True), run.draw(8, 8, grad=True)
+    x, weight = run.draw(4, 8, grad=True), run.draw(8, 8, scale=0.35, grad=True)
     out = checkpoint(function, x, use_reentrant=False, weight=weight, scale=2.5, invert=True)
     out.sum().backward()
     refused = raised(lambda: checkpoint(function, x, use_reentrant=True, weight=weight))
@@ -146,7 +146,7 @@ def nested_structures(run: Run) -> Observations:
 def nested(run: Run) -> Observations:
     seen: dict[str, Any] = {}
     for mode, use_reentrant in MODES.items():
-        weights = [run.draw(8, 8, grad=True) for _ in range(3)]
+        weights = [run.draw(8, 8, scale=0.35, grad=True) for _ in range(3)]
         inner = Counted(lambda y, w: (y @ w).tanh())
         middle = Counted(
             lambda y, m=use_reentrant, w=weights, f=inner: checkpoint(f, y @ w[1], w[2], use_reentrant=m).relu()
@@ -244,7 +244,7 @@ def wrong_arguments(run: Run) -> Observations:
 @case
 def autograd_grad(run: Run) -> Observations:
     """torch.autograd.grad works without reentrant autograd and is refused with it."""
-    w = run.draw(5, 5)
+    w = run.draw(5, 5, scale=0.4)
     x = run.draw(3, 5, grad=True)
     out = checkpoint(lambda v: (v @ w).tanh(), x, use_reentrant=False)
     (grad,) = torch.autograd.grad(out.sum(), x)

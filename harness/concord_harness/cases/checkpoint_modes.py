@@ -84,7 +84,7 @@ def context_fn(run: Run) -> Observations:
 @case
 def context_fn_selective(run: Run) -> Observations:
     """A selective context keeps the outputs of matrix products and recomputes the rest."""
-    w, x = run.draw(8, 8, grad=True), run.draw(4, 8, grad=True)
+    w, x = run.draw(8, 8, scale=0.35, grad=True), run.draw(4, 8, grad=True)
     plain_w, plain_x = (run.keep(t.detach().clone().requires_grad_()) for t in (w, x))
 
     def function(v: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

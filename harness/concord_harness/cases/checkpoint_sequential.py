@@ -88,7 +88,7 @@ def dropout_non_reentrant(run: Run) -> Observations:
 
 @case
 def list_of_functions(run: Run) -> Observations:
-    weight = run.draw(12, 12, grad=True)
+    weight = run.draw(12, 12, scale=0.3, grad=True)
     functions = [lambda v: v @ weight, torch.tanh, lambda v: v * 2, torch.nn.functional.relu]
     seen: dict[str, Any] = {}
     for mode, use_reentrant in MODES.items():
