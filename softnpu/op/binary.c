@@ -1,6 +1,8 @@
 /* binary.c - elementwise operators with two inputs, each a tensor or a scalar. */
 #include "softnpu/op/elementwise.h"
 
+#include <string.h>
+
 struct binary {
     uint8_t loop;  /* enum ew_binary */
     uint8_t alpha; /* the loop to take when there is an alpha that is not one; 0: the call has no alpha */
@@ -28,7 +30,7 @@ static const struct binary b_add = {EWB_ADD, EWB_ADDA, EWP_SAME}, b_sub = {EWB_S
                            b_land = PLAIN(LAND, EWP_TRUTH), b_lor = PLAIN(LOR, EWP_TRUTH),
                            b_lxor = PLAIN(LXOR, EWP_TRUTH), b_isclose = PLAIN(ISCLOSE, EWP_DOUBLE);
 
-/* ---- shared by all: plan[0] the computing type, plan[1] the loop
+/* ---- shared by all: plan[0] the computing type, plan[1] the loop, plan[2] the promoted type
  * ---------------------------------------------------- */
 
 static int check_as(op_call *c, int loop, enum ew_policy policy)
@@ -40,6 +42,7 @@ static int check_as(op_call *c, int loop, enum ew_policy policy)
         return ew_no_loop(c, t == ACL_DT_UNDEFINED ? t : promoted);
     c->plan[0] = t;
     c->plan[1] = loop;
+    c->plan[2] = promoted;
     int e = ew_need_broadcast(c, (const int[]){0, 1}, 2, out);
     return e || policy == EWP_TRUTH || policy == EWP_DOUBLE ? e : op_need_cast(c, t, out);
 }
@@ -50,10 +53,35 @@ static int check_binary(op_call *c)
     return check_as(c, b->loop, b->policy);
 }
 
+/* A single value next to a 16-bit tensor: comparisons and remainders see it rounded to that type, as in torch
+ * (x == 0.1 holds where x is 0.1 rounded); arithmetic sees all of it. */
+static bool rounds_singles(int loop)
+{
+    return (loop >= EWB_EQ && loop <= EWB_GE) || loop == EWB_REM || loop == EWB_FMOD;
+}
+
+static void round_single(op_call *c, struct ew_operand *o, aclScalar *store)
+{
+    aclDataType to = (aclDataType)c->plan[2];
+    if (o->t && (o->t->dtype == to || o->t->rank)) return;
+    char value[16], rounded[16];
+    if (o->t)
+        sn_convert(rounded, to, sn_data(o->t), o->t->dtype, 1);
+    else
+        sn_scalar_store(o->scalar, to, rounded);
+    sn_convert(value, ACL_DOUBLE, rounded, to, 1);
+    *store = (aclScalar){.dtype = ACL_DOUBLE};
+    memcpy(&store->v.d, value, sizeof store->v.d);
+    *o = (struct ew_operand){NULL, o->as, store};
+}
+
 static int run_as(op_call *c, aclDataType result, const void *ctx)
 {
     aclDataType t = (aclDataType)c->plan[0];
     struct ew_operand o[] = {ew_of(c, ew_output(c), result), ew_of(c, 0, t), ew_of(c, 1, t)};
+    aclScalar rounded[2];
+    if (c->plan[2] != t && sn_is_float((aclDataType)c->plan[2]) && rounds_singles((int)c->plan[1]))
+        for (int i = 0; i < 2; i++) round_single(c, &o[1 + i], &rounded[i]);
     return ew_run(c, o, 1, 2, binary_kernels()->loop[c->plan[1]][ew_type(t)], ctx);
 }
 
