@@ -328,7 +328,7 @@ static void faults_on_request(void **state)
     test_drop(t);
 }
 
-static int run_tests(void)
+static int run_all(void)
 {
     setenv("SOFTNPU_TRACE", trace_path, 1);
     setenv("SOFTNPU_COUNTS", counts_path, 1);
@@ -354,7 +354,7 @@ int main(void)
     snprintf(trace_path, sizeof trace_path, "/tmp/softnpu_op.%d.trace", (int)getpid());
     snprintf(counts_path, sizeof counts_path, "/tmp/softnpu_op.%d.%%p", (int)getpid());
     pid_t child = fork();
-    if (!child) return run_tests();
+    if (!child) return run_all();
     int status = 1;
     char own[128];
     if (waitpid(child, &status, 0) != child) return 1;
