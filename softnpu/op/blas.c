@@ -69,3 +69,14 @@ void blas_leave(void)
     pthread_cond_signal(&blas_freed);
     pthread_mutex_unlock(&blas_lock);
 }
+
+/* ---- Fortran
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* The one function of the Fortran run-time library that LAPACK's routines call: a // b into a blank-padded
+ * string. */
+void _gfortran_concat_string(size_t n, char *to, size_t na, const char *a, size_t nb, const char *b);
+void _gfortran_concat_string(size_t n, char *to, size_t na, const char *a, size_t nb, const char *b)
+{
+    for (size_t i = 0; i < n; i++) to[i] = i < na ? a[i] : i - na < nb ? b[i - na] : ' ';
+}
