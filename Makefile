@@ -45,6 +45,9 @@ test-cross:
 	@scripts/setup.sh build cross
 	@scripts/cross.sh
 
+test-conformance: build
+	@scripts/conformance.sh $(BUILD)
+
 bench: build
 	@ninja -C $(BUILD) --quiet bench_launch
 	@scripts/bench.sh $(BUILD)
@@ -63,4 +66,4 @@ docs: build
 clean:
 	rm -rf build build-* build.log
 
-.PHONY: help setup configure build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
+.PHONY: test-conformance help setup configure build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
