@@ -29,7 +29,7 @@ run_in() { # run_in RELEASE COMMAND...: in a release's environment, on the devic
 torchcts() {
     mkdir -p "$results/torchcts"
     cp tests/conformance/manifest_910b.py "$results/torchcts/manifest.py"
-    (cd "$results/torchcts" && TASK_QUEUE_ENABLE=0 run_in 2.12.0 -m torchcts run --device npu "$@")
+    (cd "$results/torchcts" && TASK_QUEUE_ENABLE=0 run_in 2.12.0 -m torchcts run --device=npu "$@")
 }
 
 opinfo() { run_in 2.13.0 tests/conformance/opinfo.py --out "$results/opinfo.tsv" "$@"; }
@@ -39,7 +39,7 @@ if [ $# -gt 0 ]; then
     "$@"
 else
     status=0
-    torchcts --level 4 || status=1
+    torchcts --level=4 || status=1
     opinfo || status=1
     exit $status
 fi
