@@ -1,4 +1,5 @@
-/* softnpu_matmul.c - matrix products against plain loops, in every type and layout; BLAS from many threads. */
+/* softnpu_matmul.c - matrix products against plain loops, in every type and layout; BLAS from many threads.
+ */
 #include "softnpu_testing.h"
 #include "softnpu/kernel/igemm.h"
 #include "softnpu/op/gemm.h"
@@ -8,14 +9,17 @@
 
 TEST_OP(aclnnMm, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
 TEST_OP(aclnnBatchMatMul, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
-TEST_OP(aclnnAddmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *,
-        aclTensor *, int8_t)
-TEST_OP(aclnnAddbmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *,
-        aclTensor *, int8_t)
+TEST_OP(aclnnAddmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *,
+        const aclScalar *, aclTensor *, int8_t)
+TEST_OP(aclnnAddbmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *,
+        const aclScalar *, aclTensor *, int8_t)
 TEST_OP(aclnnDot, const aclTensor *, const aclTensor *, aclTensor *)
 
 /* Small integers: exact in every type. */
-static double value(int64_t i) { return (double)((i * 7 + 3) % 11 - 5); }
+static double value(int64_t i)
+{
+    return (double)((i * 7 + 3) % 11 - 5);
+}
 
 /* A rows by cols matrix with the given strides, element (i, j) = value(i*cols + j + seed). */
 static aclTensor *matrix(aclDataType t, int64_t rows, int64_t cols, int64_t rs, int64_t cs, int64_t seed)
@@ -32,7 +36,10 @@ static aclTensor *matrix(aclDataType t, int64_t rows, int64_t cols, int64_t rs, 
     return m;
 }
 
-static double at(const aclTensor *m, int64_t i, int64_t j) { return test_at(m, i * m->stride[0] + j * m->stride[1]); }
+static double at(const aclTensor *m, int64_t i, int64_t j)
+{
+    return test_at(m, i * m->stride[0] + j * m->stride[1]);
+}
 
 static void expect_product(const aclTensor *a, const aclTensor *b, const aclTensor *c)
 {
@@ -61,7 +68,8 @@ static void check_mm(int64_t m, int64_t k, int64_t n, int layout)
 static void mm_any_layout(void **state)
 {
     (void)state;
-    const int64_t sizes[][3] = {{1, 1, 1}, {1, 9, 5}, {7, 9, 1}, {5, 1, 6}, {17, 33, 9}, {70, 20, 300}, {3, 9000, 4}};
+    const int64_t sizes[][3] = {{1, 1, 1},   {1, 9, 5},     {7, 9, 1},   {5, 1, 6},
+                                {17, 33, 9}, {70, 20, 300}, {3, 9000, 4}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int layout = 0; layout < 16; layout++) check_mm(sizes[s][0], sizes[s][1], sizes[s][2], layout);
     check_mm(600, 70, 520, 0);
@@ -106,7 +114,8 @@ static void every_type(void **state)
     op_call c = {0};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int tb = 0; tb < 2; tb++) {
-            aclTensor *a = matrix(types[i], 4, 6, 6, 1, 0), *b = matrix(types[i], 6, 5, tb ? 1 : 5, tb ? 6 : 1, 1);
+            aclTensor *a = matrix(types[i], 4, 6, 6, 1, 0),
+                      *b = matrix(types[i], 6, 5, tb ? 1 : 5, tb ? 6 : 1, 1);
             aclTensor *y = matrix(types[i], 4, 5, 5, 1, 2), *old = matrix(types[i], 4, 5, 5, 1, 2);
             struct gemm g;
             assert_true(gemm_has(types[i]));
@@ -120,7 +129,8 @@ static void every_type(void **state)
                 double sum = 0, want;
                 for (int64_t p = 0; p < 6; p++) sum += at(a, r / 5, p) * at(b, p, r % 5);
                 sum = 2 * sum + 3 * test_at(old, r);
-                if (types[i] == ACL_COMPLEX64 || types[i] == ACL_COMPLEX128 || types[i] == ACL_DOUBLE) want = sum;
+                if (types[i] == ACL_COMPLEX64 || types[i] == ACL_COMPLEX128 || types[i] == ACL_DOUBLE)
+                    want = sum;
                 else {
                     int64_t whole = (int64_t)sum;
                     int64_t narrow = 0;
@@ -171,7 +181,8 @@ static void batches(void **state)
 {
     (void)state;
     const int64_t ad[] = {40, 5, 6}, bd[] = {40, 6, 3}, cd[] = {40, 5, 3}, sd[] = {5, 3};
-    aclTensor *a = test_tensor(ACL_FLOAT, 3, ad), *b = test_tensor(ACL_FLOAT, 3, bd), *c = test_tensor(ACL_FLOAT, 3, cd);
+    aclTensor *a = test_tensor(ACL_FLOAT, 3, ad), *b = test_tensor(ACL_FLOAT, 3, bd),
+              *c = test_tensor(ACL_FLOAT, 3, cd);
     aclTensor *self = test_tensor(ACL_FLOAT, 2, sd), *sum = test_tensor(ACL_FLOAT, 2, sd);
     double one = 1;
     aclScalar *s = aclCreateScalar(&one, ACL_DOUBLE);
@@ -209,7 +220,8 @@ static void refusals(void **state)
     test_drop(a), test_drop(b), test_drop(c), test_drop(d);
 }
 
-/* ---- BLAS from many threads ---------------------------------------------------------------------------------------- */
+/* ---- BLAS from many threads
+ * ---------------------------------------------------------------------------------------- */
 
 enum { SIDE = 96, THREADS = 40, ROUNDS = 60 };
 static float left[SIDE * SIDE], right[SIDE * SIDE], expected[SIDE * SIDE];
