@@ -1,5 +1,6 @@
 /* activation.c - activation functions, their gradients, and gated units. */
 #include "softnpu/op/elementwise.h"
+#include "softnpu/op/stream.h"
 
 #include <math.h>
 #include <string.h>
@@ -273,6 +274,51 @@ static int run_prelu_backward(op_call *c)
     sum_channels(self, part, n, sum);
     op_copy(c, c->arg[PRELU_GRAD_WEIGHT].t, &sums);
     return 0;
+}
+
+/* ---- RReLU: (self, noise, lower, upper, training, seed, offset, out); in training noise receives the slopes
+ * ----------- */
+
+enum { RR_SELF, RR_NOISE, RR_LOWER, RR_UPPER, RR_TRAINING, RR_SEED };
+
+struct rrelu {
+    double lower, upper;
+    struct random_stream stream;
+};
+
+static int check_rrelu(op_call *c)
+{
+    int out = ew_output(c);
+    aclDataType t = sn_compute(c->arg[RR_SELF].t->dtype);
+    if (t != ACL_FLOAT) return ew_no_loop(c, c->arg[RR_SELF].t->dtype);
+    if (sn_scalar_f64(c->arg[RR_LOWER].s) > sn_scalar_f64(c->arg[RR_UPPER].s))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "lower is greater than upper");
+    int e = op_need_same_shape(c, RR_SELF, out);
+    return e ? e : op_need_same_shape(c, RR_SELF, RR_NOISE);
+}
+
+static void rrelu_train(int64_t n, void *const *p, int64_t index, const void *ctx)
+{
+    const struct rrelu *r = ctx;
+    float *out = p[0], *noise = p[1], u[EW_BLOCK];
+    const float *x = p[2];
+    random_kernels()->uniform_f32(u, index, n, r->stream, 24);
+    for (int64_t i = 0; i < n; i++) {
+        float slope = x[i] <= 0 ? (float)(r->lower + (r->upper - r->lower) * (double)u[i]) : 1;
+        noise[i] = slope;
+        out[i] = x[i] * slope;
+    }
+}
+
+static int run_rrelu(op_call *c)
+{
+    struct rrelu r = {sn_scalar_f64(c->arg[RR_LOWER].s), sn_scalar_f64(c->arg[RR_UPPER].s),
+                      stream_of(c, RR_SEED)};
+    struct ew_operand out = ew_of(c, ew_output(c), ACL_FLOAT), self = ew_of(c, RR_SELF, ACL_FLOAT);
+    struct ew_operand train[] = {out, ew_of(c, RR_NOISE, ACL_FLOAT), self}, rest[] = {out, self};
+    const double middle[MOST_PARAMETERS] = {(r.lower + r.upper) / 2};
+    if (c->arg[RR_TRAINING].i) return ew_run(c, train, 2, 1, rrelu_train, &r);
+    return ew_run(c, rest, 1, 1, activation_kernels()->loop[EWA_LEAKYRELU][EWT_F32], middle);
 }
 
 #define OP_FILE "softnpu/op/activation.inc"

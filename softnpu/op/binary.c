@@ -154,6 +154,50 @@ static int check_pow_scalar(op_call *c)
     return op_fail(c, ACLNN_ERR_PARAM_INVALID, "integers to negative integer powers are not allowed");
 }
 
+/* ---- membership: (element, testElements, assumeUnique, invert, out), one of the first two a scalar
+ * ---------------------- */
+
+/* out is the test's result for every element: its shape is the tensor's here. */
+static int check_is_in_scalar(op_call *c)
+{
+    aclDataType promoted = ew_promote_args(c, 0, 1), t = ew_computed(promoted, EWP_SAME, NULL);
+    if (ew_type(t) < 0) return ew_no_loop(c, promoted);
+    c->plan[0] = t;
+    c->plan[1] = c->arg[3].i ? EWB_NE : EWB_EQ;
+    c->plan[2] = promoted;
+    return ew_need_broadcast(c, (const int[]){0, 1}, 2, 4);
+}
+
+static int run_is_in_scalar(op_call *c)
+{
+    return run_as(c, ACL_BOOL, NULL);
+}
+
+/* out has no dimensions: does any test element equal the scalar? */
+static int check_is_in_tensor(op_call *c)
+{
+    aclDataType promoted = ew_promote_args(c, 0, 1), t = ew_computed(promoted, EWP_SAME, NULL);
+    if (ew_type(t) < 0) return ew_no_loop(c, promoted);
+    c->plan[0] = t;
+    return op_need_shape(c, 4, (const int64_t[]){0}, 0);
+}
+
+static int run_is_in_tensor(op_call *c)
+{
+    const aclTensor *tests = c->arg[1].t;
+    aclDataType t = (aclDataType)c->plan[0];
+    int64_t n = sn_numel(tests);
+    bool found = false;
+    aclTensor equal;
+    sn_wrap(&equal, ACL_BOOL, tests->rank, tests->dim, op_scratch(c, (size_t)n));
+    struct ew_operand o[] = {{&equal, ACL_BOOL, NULL}, ew_of(c, 0, t), ew_of(c, 1, t)};
+    int e = ew_run(c, o, 1, 2, binary_kernels()->loop[EWB_EQ][ew_type(t)], NULL);
+    for (int64_t i = 0; i < n && !found; i++) found = ((const uint8_t *)equal.data)[i] != 0;
+    aclScalar result = {ACL_BOOL, {.b = found != (c->arg[3].i != 0)}};
+    struct ew_operand store[] = {{c->arg[4].t, ACL_BOOL, NULL}, {NULL, ACL_BOOL, &result}};
+    return e ? e : ew_run(c, store, 1, 1, NULL, NULL);
+}
+
 #define OP_FILE "softnpu/op/binary.inc"
 #define OP_TABLE op_rows_binary
 #include "softnpu/op/rows.h"

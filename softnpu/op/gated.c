@@ -207,6 +207,94 @@ static int run_gelu_mul(op_call *c)
     return run_gate(c, c->arg[2].t, c->arg[0].t, s && !strcmp(s, "tanh") ? EWA_GEGLUTANH : EWA_GEGLU, true);
 }
 
+/* ---- ClippedSwiglu(x, groupIndex, dim, alpha, limit, bias, interleaved, out)
+ * ------------------------------------------------ */
+
+enum { CL_X, CL_GROUPS, CL_DIM, CL_ALPHA, CL_LIMIT, CL_BIAS, CL_INTERLEAVED, CL_OUT };
+
+struct clipped {
+    double alpha, limit, bias;
+};
+
+/* Inputs: what goes through, clipped from above; what passes, clipped on both sides. */
+static void clipped_swiglu(int64_t n, void *const *p, int64_t index, const void *ctx)
+{
+    (void)index;
+    const struct clipped *f = ctx;
+    float *out = p[0];
+    const float *x = p[1], *y = p[2];
+    for (int64_t i = 0; i < n; i++) {
+        double a = (double)x[i], b = (double)y[i];
+        a = a > f->limit ? f->limit : a;
+        b = b > f->limit ? f->limit : b < -f->limit ? -f->limit : b;
+        out[i] = (float)(a * sigmoid(f->alpha * a) * (b + f->bias));
+    }
+}
+
+static int check_clipped(op_call *c)
+{
+    return check_halves(c, CL_X, CL_OUT, c->arg[CL_DIM].i);
+}
+
+/* Every second element along dim, from the first or the second. */
+static aclTensor comb(const aclTensor *t, int32_t dim, int second)
+{
+    aclTensor h = *t;
+    h.dim[dim] = t->dim[dim] / 2;
+    h.offset += second * t->stride[dim];
+    h.stride[dim] *= 2;
+    return h;
+}
+
+static int64_t group_sum(op_call *c, const aclTensor *groups)
+{
+    int64_t sum = 0, n = sn_numel(groups);
+    const int64_t *v = op_in(c, groups, ACL_INT64);
+    for (int64_t i = 0; i < n; i++) sum += v[i];
+    return sum;
+}
+
+/* t without its rows from `rows` on, the dimensions before dim counting as one; t is contiguous up to dim. */
+static aclTensor first_rows(const aclTensor *t, int32_t dim, int64_t rows)
+{
+    aclTensor v = *t;
+    int32_t drop = dim ? dim - 1 : 0;
+    v.rank = t->rank - drop;
+    for (int32_t d = 0; d < v.rank; d++) {
+        v.dim[d] = t->dim[d + drop];
+        v.stride[d] = t->stride[d + drop];
+    }
+    if (dim) v.dim[0] = rows;
+    return v;
+}
+
+/* With groups only the first sum(groups) rows are computed; the others become zero. */
+static int run_clipped(op_call *c)
+{
+    const aclTensor *x = c->arg[CL_X].t, *out = c->arg[CL_OUT].t;
+    int32_t dim = (int32_t)c->plan[0];
+    const struct clipped f = {c->arg[CL_ALPHA].d, c->arg[CL_LIMIT].d, c->arg[CL_BIAS].d};
+    aclTensor packed, result, a, b;
+    sn_wrap(&packed, ACL_FLOAT, x->rank, x->dim, op_in(c, x, ACL_FLOAT));
+    float *buffer = op_out_scratch(c, out, ACL_FLOAT);
+    memset(buffer, 0, (size_t)sn_numel(out) * sizeof *buffer);
+    sn_wrap(&result, ACL_FLOAT, out->rank, out->dim, buffer);
+    a = c->arg[CL_INTERLEAVED].i ? comb(&packed, dim, 0) : half(&packed, dim, 0);
+    b = c->arg[CL_INTERLEAVED].i ? comb(&packed, dim, 1) : half(&packed, dim, 1);
+    int64_t rows = 1;
+    for (int32_t d = 0; d < dim; d++) rows *= x->dim[d];
+    if (c->arg[CL_GROUPS].t && dim) {
+        int64_t wanted = group_sum(c, c->arg[CL_GROUPS].t);
+        rows = wanted < 0 ? 0 : wanted < rows ? wanted : rows;
+    }
+    aclTensor ra = first_rows(&a, dim, rows), rb = first_rows(&b, dim, rows),
+              ro = first_rows(&result, dim, rows);
+    struct ew_operand o[] = {{&ro, ACL_FLOAT, NULL}, {&ra, ACL_FLOAT, NULL}, {&rb, ACL_FLOAT, NULL}};
+    int e = ew_run(c, o, 1, 2, clipped_swiglu, &f);
+    if (!e) op_out_done(c, out, ACL_FLOAT, buffer);
+    return e;
+}
+
 #define OP_FILE "softnpu/op/gated.inc"
 #define OP_TABLE op_rows_gated
 #include "softnpu/op/rows.h"

@@ -525,3 +525,59 @@ def test_an_unsupported_dtype_is_named():
     x = torch.ones(3, dtype=torch.complex64).npu()
     with pytest.raises(RuntimeError, match="DT_COMPLEX64"):
         torch.nn.functional.relu(x)
+
+
+# ---- distances, membership, random slopes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3.5, math.inf])
+@pytest.mark.parametrize("dtype", [f32, f16], ids=ids)
+def test_cdist(p, dtype):
+    tolerance = {f32: (2e-4, 2e-4), f16: (5e-3, 2e-2)}[dtype]
+    for a, b in (((5, 7), (4, 7)), ((2, 5, 30), (2, 3, 30)), ((3, 1, 5, 7), (2, 4, 7)), ((0, 7), (4, 7)), ((5, 0), (4, 0))):
+        args = (make(a, dtype, 1, low=-2, high=2), make(b, dtype, 2, low=-2, high=2))
+        try:
+            got = torch.cdist(*npu(args), p=p)
+        except RuntimeError as error:
+            assert refused(error), error
+            continue
+        same(got, torch.cdist(*(t.double() for t in args), p=p).to(dtype), f"cdist {p} {a} {b}", tolerance)
+
+
+def test_cdist_gradient_of_a_large_power():
+    a, b = make((3, 5, 7), f32, 1), make((3, 4, 7), f32, 2)
+    x, y = a.clone().requires_grad_(), a.npu().requires_grad_()
+    torch.cdist(x, b, p=3.5).square().sum().backward()
+    torch.cdist(y, b.npu(), p=3.5).square().sum().backward()
+    same(y.grad, x.grad, "cdist backward", (1e-4, 1e-3))
+
+
+@pytest.mark.parametrize("p", [0, 1, 2, 3.5, math.inf])
+def test_pdist(p):
+    for shape in ((6, 9), (1, 4), (2, 33)):
+        x = make(shape, f32, 3)
+        same(torch.pdist(x.npu(), p=p), torch.pdist(x, p=p), f"pdist {p} {shape}", (1e-5, 1e-5))
+
+
+def test_isin():
+    x = make([6, 50], torch.int64, 1)
+    for invert in (False, True):
+        same(torch.isin(x.npu(), 3, invert=invert), torch.isin(x, 3, invert=invert), "tensor in scalar")
+        for value in (3, 1000):
+            got = torch.isin(value, x.npu(), invert=invert)
+            same(got, torch.isin(value, x, invert=invert), "scalar in tensor")
+
+
+def test_rrelu():
+    x = make([200, 50], f32, 1)
+    same(F.rrelu(x.npu(), 0.1, 0.3), F.rrelu(x, 0.1, 0.3), "rrelu without training")
+    y = x.npu().requires_grad_()
+    torch.manual_seed(3)
+    out = F.rrelu(y, 0.1, 0.3, training=True)
+    out.sum().backward()
+    slope = (out.detach().cpu() / x)[x < 0]
+    assert slope.min() >= 0.0999 and slope.max() <= 0.3001 and abs(slope.mean() - 0.2) < 0.01
+    assert torch.equal(out.detach().cpu()[x > 0], x[x > 0])
+    torch.testing.assert_close(y.grad.cpu()[x < 0], slope, rtol=1e-4, atol=1e-6)
+    torch.manual_seed(3)
+    assert torch.equal(F.rrelu(x.npu(), 0.1, 0.3, training=True).cpu(), out.detach().cpu())
