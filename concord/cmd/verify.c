@@ -44,16 +44,27 @@ static void load_campaign(const char *path, const struct options *o, struct camp
     free(share);
 }
 
-static bool same_selection(const struct run_record *r, const struct plan *p)
+static bool same_releases(const struct run_record *r, const struct campaign *c)
 {
-    const struct campaign *c = p->campaign;
-    if (r->releases.len != c->releases.len || r->apis.len != p->apis.len) return false;
-    if (r->cases.len != c->releases.len * p->cases.len) return false;
-    for (size_t i = 0; i < r->releases.len; i++)
-        if (strcmp(r->releases.ptr[i].name, c->releases.ptr[i].torch_npu)) return false;
-    for (size_t i = 0; i < r->apis.len; i++)
-        if (strcmp(r->apis.ptr[i], p->apis.ptr[i])) return false;
-    return true;
+    bool same = r->releases.len == c->releases.len;
+    for (size_t i = 0; same && i < r->releases.len; i++)
+        same = !strcmp(r->releases.ptr[i].name, c->releases.ptr[i].torch_npu);
+    return same;
+}
+
+static bool same_apis(const struct run_record *r, const struct plan *p)
+{
+    bool same = r->apis.len == p->apis.len;
+    for (size_t i = 0; same && i < r->apis.len; i++) same = !strcmp(r->apis.ptr[i], p->apis.ptr[i]);
+    return same;
+}
+
+/* What was asked for now, if anything, must be what the run was begun with. */
+static bool same_selection(const struct run_record *r, const struct plan *p, const struct options *o)
+{
+    if (o->versions.len && !same_releases(r, p->campaign)) return false;
+    if (o->apis.len && !same_apis(r, p)) return false;
+    return !o->cases.len || r->cases.len == r->releases.len * p->cases.len;
 }
 
 /* The run to go on with; ends the program when there is none or when it is not the run that was asked for. */
@@ -69,7 +80,7 @@ static int64_t resumable(struct journal *j, const struct plan *p, const struct o
     if (strcmp(record.digest, p->digest))
         die("%s: changed since the run that would be resumed (%s): start a new one without --resume", c->path,
             record.started);
-    if ((o->versions.len || o->apis.len || o->cases.len) && !same_selection(&record, p))
+    if (!same_selection(&record, p, o))
         die("%s: the run to resume was `%s`: give the same selection or none", c->path, record.command);
     if (strcmp(record.choice, p->device))
         die("%s: the run to resume has --device %s: give the same", c->path, record.choice);

@@ -39,11 +39,38 @@ static void print_rows(const rows *v, struct buf *out)
     for (size_t k = 0; k < v->len; k++) print_row(out, v->ptr[k].cell, width);
 }
 
-static void print_reason(const struct cell *c, struct buf *out)
+static bool same_finding(const struct case_record *a, const struct case_record *b)
 {
-    if (!c->worst) return;
-    buf_addf(out, "%s %s %s: %s: %s\n", verdict_name(c->verdict), c->release, c->api, c->worst->name,
-             c->worst->reason);
+    return a->verdict == b->verdict && !strcmp(a->release, b->release) && !strcmp(a->api, b->api) &&
+           !strcmp(a->reason, b->reason);
+}
+
+/* Cases from i on that say the same; 0 when an earlier one has said it. */
+static int count_alike(const struct run_record *r, size_t i)
+{
+    int n = 0;
+    for (size_t k = 0; k < r->cases.len; k++) {
+        if (!same_finding(&r->cases.ptr[i], &r->cases.ptr[k])) continue;
+        if (k < i) return 0;
+        n++;
+    }
+    return n;
+}
+
+/* Every case that is not PASSED, those of a cell with one reason together. */
+static void print_reasons(const struct run_record *r, struct buf *out)
+{
+    bool first = true;
+    for (size_t i = 0; i < r->cases.len; i++) {
+        const struct case_record *c = &r->cases.ptr[i];
+        int n = c->verdict == VERDICT_PASSED ? 0 : count_alike(r, i);
+        if (!n) continue;
+        if (first) buf_addc(out, '\n');
+        first = false;
+        buf_addf(out, "%s %s %s::%s", verdict_name(c->verdict), c->release, c->api, c->name);
+        if (n > 1) buf_addf(out, " and %d more", n - 1);
+        buf_addf(out, ": %s\n", *c->reason ? c->reason : verdict_meaning(c->verdict));
+    }
 }
 
 void table_device_words(const struct run_record *r, struct buf *out)
@@ -65,21 +92,18 @@ void table_device_words(const struct run_record *r, struct buf *out)
 void table_render(const struct run_record *r, struct buf *out)
 {
     rows v = {0};
-    struct buf reasons = BUF_INIT;
     for (size_t i = 0; i < r->releases.len; i++) {
         for (size_t a = 0; a < r->apis.len; a++) {
             struct cell cell = record_cell(r, r->releases.ptr[i].name, r->apis.ptr[a]);
             *vec_push(&v) = make_row(&cell);
-            print_reason(&cell, &reasons);
         }
     }
     print_rows(&v, out);
-    if (reasons.len) buf_addf(out, "\n%s", reasons.ptr);
+    print_reasons(r, out);
     int total, passed = record_passed(r, &total);
     buf_addf(out, "\n%d of %d cells PASSED: ", passed, total);
     table_device_words(r, out);
     buf_addc(out, '\n');
-    buf_free(&reasons);
     for (size_t k = 0; k < v.len; k++)
         for (int i = 0; i < COLUMNS; i++) free(v.ptr[k].cell[i]);
     vec_free(&v);

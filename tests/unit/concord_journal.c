@@ -257,7 +257,7 @@ static void test_table(void **state)
                         "2.12.0       torch.a  PASSED     2/2        14  software\n"
                         "2.12.0       torch.b  PASSED     1/1         7  software\n"
                         "\n"
-                        "CRASHED 2.7.1.post1 torch.a: two: SIGSEGV in phase 'device'\n"
+                        "CRASHED 2.7.1.post1 torch.a::two: SIGSEGV in phase 'device'\n"
                         "\n"
                         "3 of 4 cells PASSED: software device (Ascend910B4), which is not hardware\n");
     buf_free(&out);
