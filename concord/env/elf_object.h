@@ -44,6 +44,8 @@ enum stub_kind {
     STUB_TEXT,     /* returns the address of a text */
     STUB_SCRATCH,  /* returns the address of zeroed, writable, aligned memory */
     STUB_STOP,     /* says its name on standard error and stops the process with SIGILL */
+    STUB_HOLLOW, /* a C++ constructor: the object gets a virtual table of its type whose functions do nothing
+                  */
     STUB_TYPEINFO, /* data: a C++ std::type_info of that name, without bases */
     STUB_VTABLE,   /* data: a C++ virtual table whose every entry stops as STUB_STOP does */
     STUB_DATA,     /* data: size zeroed bytes */
@@ -54,7 +56,8 @@ struct stub {
     const char *name;
     const char *version; /* NULL: none */
     enum stub_kind kind;
-    uint32_t value; /* STUB_VALUE: the number, STUB_DATA: the size */
+    uint32_t value;   /* STUB_VALUE: the number, STUB_DATA: the size */
+    const char *type; /* STUB_HOLLOW: name of the std::type_info, which another library defines */
 };
 
 /* Writes a shared object that defines exactly these names. machine: EM_X86_64 or EM_AARCH64. */

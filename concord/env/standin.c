@@ -18,6 +18,7 @@ enum {
     PAGE = 64 * 1024,
     SCRATCH_SIZE = 4096,
     VTABLE_SLOTS = 64,
+    HOLLOW_SLOTS = 16,  /* offset to top, type_info, then functions */
     TYPEINFO_SIZE = 16, /* Itanium C++ ABI: virtual table pointer, name pointer */
 };
 
@@ -39,6 +40,7 @@ struct machine {
     void (*value)(struct code *c, uint32_t v);
     void (*zero_out)(struct code *c);
     void (*address)(struct code *c, uint64_t target); /* returns target */
+    void (*store)(struct code *c, uint64_t value);    /* stores value through its first argument */
     void (*stop)(struct code *c, uint64_t text,
                  uint32_t length); /* writes text to 2, then an illegal instruction */
 };
@@ -83,6 +85,12 @@ static void x86_address(struct code *c, uint64_t target)
     bytes(c, "\xc3", 1);
 }
 
+static void x86_store(struct code *c, uint64_t value)
+{
+    x86_lea(c, "\x48\x8d\x05", value); /* rax */
+    bytes(c, "\x48\x89\x07\xc3", 4);   /* mov [rdi], rax; ret */
+}
+
 static void x86_stop(struct code *c, uint64_t text, uint32_t length)
 {
     x86_lea(c, "\x48\x8d\x35", text); /* rsi */
@@ -125,6 +133,13 @@ static void a64_address(struct code *c, uint64_t target)
     word(c, 0xd65f03c0u);
 }
 
+static void a64_store(struct code *c, uint64_t value)
+{
+    a64_load(c, 1, value);
+    word(c, 0xf9000001u); /* str x1, [x0] */
+    word(c, 0xd65f03c0u);
+}
+
 static void a64_stop(struct code *c, uint64_t text, uint32_t length)
 {
     a64_load(c, 1, text);
@@ -136,8 +151,9 @@ static void a64_stop(struct code *c, uint64_t text, uint32_t length)
 }
 
 static const struct machine machines[] = {
-    {EM_X86_64, R_X86_64_RELATIVE, R_X86_64_64, x86_value, x86_zero_out, x86_address, x86_stop},
-    {EM_AARCH64, R_AARCH64_RELATIVE, R_AARCH64_ABS64, a64_value, a64_zero_out, a64_address, a64_stop},
+    {EM_X86_64, R_X86_64_RELATIVE, R_X86_64_64, x86_value, x86_zero_out, x86_address, x86_store, x86_stop},
+    {EM_AARCH64, R_AARCH64_RELATIVE, R_AARCH64_ABS64, a64_value, a64_zero_out, a64_address, a64_store,
+     a64_stop},
 };
 
 /* ---- the parts of the file ----------------------------------------------------------------------------- */
@@ -173,8 +189,8 @@ struct writer {
     size_t n;
     struct buf part[NPARTS];
     uint64_t offset[NPARTS], address[NPARTS];
-    strings versions; /* names of the version nodes, in order; node i has index i + 2 */
-    size_t soname_at, libstdcxx_at, first_stub; /* in .dynstr; index in .dynsym of stub 0 */
+    strings versions;               /* names of the version nodes, in order; node i has index i + 2 */
+    size_t soname_at, libstdcxx_at; /* in .dynstr */
     bool has_typeinfo;
 };
 
@@ -289,6 +305,28 @@ static uint64_t emit_stop(struct writer *w, const struct stub *s)
     return at;
 }
 
+/* Symbols 1 and on are imports: class_vtable if there is a type_info, then the types of hollow objects. */
+static uint32_t import_of(const struct writer *w, const char *name)
+{
+    const Elf64_Sym *sym = (const void *)w->part[DYNSYM].ptr;
+    uint32_t i = 1;
+    while (strcmp(w->part[DYNSTR].ptr + sym[i].st_name, name)) i++;
+    return i;
+}
+
+static void emit_hollow(struct writer *w, const struct stub *s)
+{
+    struct code c = {&w->part[TEXT], w->address[TEXT]};
+    align_buf(&w->part[DATA], 16);
+    uint64_t table = w->address[DATA] + w->part[DATA].len;
+    zeros(&w->part[DATA], HOLLOW_SLOTS * 8);
+    w->machine->store(&c, table + 16);
+    uint64_t nothing = here(&c);
+    w->machine->value(&c, 0);
+    relocate(w, table + 8, import_of(w, s->type), 0);
+    for (uint64_t i = 2; i < HOLLOW_SLOTS; i++) relocate(w, table + 8 * i, 0, nothing);
+}
+
 static uint64_t emit_function(struct writer *w, const struct stub *s)
 {
     struct code c = {&w->part[TEXT], w->address[TEXT]};
@@ -307,18 +345,20 @@ static uint64_t emit_function(struct writer *w, const struct stub *s)
     case STUB_SCRATCH:
         w->machine->address(&c, w->address[BSS]);
         break;
+    case STUB_HOLLOW:
+        emit_hollow(w, s);
+        break;
     default:
         return emit_stop(w, s);
     }
     return at;
 }
 
-/* The symbol before the stubs is the imported class_vtable. */
 static void emit_typeinfo(struct writer *w, const struct stub *s, uint64_t at)
 {
     uint64_t name = w->address[RODATA] + w->part[RODATA].len;
     add_text(&w->part[RODATA], s->name + strlen("_ZTI"));
-    relocate(w, at, (uint32_t)w->first_stub - 1, 16);
+    relocate(w, at, import_of(w, class_vtable), 16);
     relocate(w, at + 8, 0, name);
     zeros(&w->part[DATA], TYPEINFO_SIZE);
 }
@@ -367,18 +407,23 @@ static void emit_stub(struct writer *w, const struct stub *s)
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
-static void add_symbol_zero(struct writer *w)
+static void add_import(struct writer *w, const char *name, int binding)
 {
-    Elf64_Half local = VER_NDX_LOCAL, global = VER_NDX_GLOBAL;
+    Elf64_Half global = VER_NDX_GLOBAL;
+    Elf64_Sym import = {.st_name = (Elf64_Word)add_text(&w->part[DYNSTR], name)};
+    import.st_info = (unsigned char)ELF64_ST_INFO(binding, STT_OBJECT);
+    buf_add(&w->part[DYNSYM], &import, sizeof import);
+    buf_add(&w->part[VERSYM], &global, sizeof global);
+}
+
+static void add_imports(struct writer *w)
+{
+    Elf64_Half local = VER_NDX_LOCAL;
     zeros(&w->part[DYNSYM], sizeof(Elf64_Sym));
     buf_add(&w->part[VERSYM], &local, sizeof local);
-    if (w->has_typeinfo) {
-        Elf64_Sym import = {.st_name = (Elf64_Word)add_text(&w->part[DYNSTR], class_vtable)};
-        import.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-        buf_add(&w->part[DYNSYM], &import, sizeof import);
-        buf_add(&w->part[VERSYM], &global, sizeof global);
-    }
-    w->first_stub = w->part[DYNSYM].len / sizeof(Elf64_Sym);
+    if (w->has_typeinfo) add_import(w, class_vtable, STB_GLOBAL);
+    for (size_t i = 0; i < w->n; i++)
+        if (w->stubs[i].kind == STUB_HOLLOW) add_import(w, w->stubs[i].type, STB_WEAK);
 }
 
 static void add_dynamic(struct writer *w, Elf64_Sxword tag, uint64_t value)
@@ -416,7 +461,7 @@ static void emit_all(struct writer *w)
     w->soname_at = add_text(&w->part[DYNSTR], w->soname);
     if (w->has_typeinfo) w->libstdcxx_at = add_text(&w->part[DYNSTR], "libstdc++.so.6");
     add_text(&w->part[RODATA], no_device_text); /* first: STUB_TEXT returns the section's address */
-    add_symbol_zero(w);
+    add_imports(w);
     for (size_t i = 0; i < w->n; i++) emit_stub(w, &w->stubs[i]);
     write_verdef(w);
     write_hash(w);

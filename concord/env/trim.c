@@ -39,41 +39,45 @@ static const struct behaviour {
     const char *name;
     enum stub_kind kind;
     uint32_t value;
+    const char *type;
 } behaviours[] = {
-    {"cudaGetDeviceCount", STUB_ZERO_OUT,
-     0}, /* success and no device: any error is printed by torch's profiler */
-    {"cudaGetLastError", STUB_VALUE, 0},
-    {"cudaPeekAtLastError", STUB_VALUE, 0},
-    {"cudaRuntimeGetVersion", STUB_ZERO_OUT, 0},
-    {"cudaDriverGetVersion", STUB_ZERO_OUT, 0}, /* documented: 0 where no driver is installed */
-    {"cudaGetErrorString", STUB_TEXT, 0},
-    {"cudaGetErrorName", STUB_TEXT, 0},
-    {"cudnnGetErrorString", STUB_TEXT, 0},
-    {"cudnnGetVersion", STUB_VALUE, 0},
-    {"ncclGetErrorString", STUB_TEXT, 0},
-    {"ncclGetLastError", STUB_TEXT, 0},
-    {"cublasGetStatusString", STUB_TEXT, 0},
-    {"cusparseGetErrorString", STUB_TEXT, 0},
-    {"nvrtcGetErrorString", STUB_TEXT, 0},
-    {"cudnn*", STUB_VALUE, 1},     /* CUDNN_STATUS_NOT_INITIALIZED */
-    {"cupti*", STUB_VALUE, 15},    /* CUPTI_ERROR_NOT_INITIALIZED */
-    {"cuFile*", STUB_VALUE, 5001}, /* CU_FILE_DRIVER_NOT_INITIALIZED */
-    {"cublas*", STUB_VALUE, 1},    /* CUBLAS_STATUS_NOT_INITIALIZED */
-    {"cusolver*", STUB_VALUE, 1},  /* CUSOLVER_STATUS_NOT_INITIALIZED */
-    {"cusparse*", STUB_VALUE, 1},  /* CUSPARSE_STATUS_NOT_INITIALIZED */
-    {"cufft*", STUB_VALUE, 7},     /* CUFFT_SETUP_FAILED */
-    {"curand*", STUB_VALUE, 101},  /* CURAND_STATUS_NOT_INITIALIZED */
-    {"nccl*", STUB_VALUE, 2},      /* ncclSystemError */
-    {"cuda*", STUB_VALUE, 100},    /* cudaErrorNoDevice */
-    {"cu*", STUB_VALUE, 100},      /* CUDA_ERROR_NO_DEVICE */
-    {"_ZTI*", STUB_TYPEINFO, 0},
-    {"_ZTV*", STUB_VTABLE, 0},
+    {"cudaGetDeviceCount", STUB_ZERO_OUT, 0,
+     NULL}, /* success and no device: any error is printed by torch's profiler */
+    {"cudaGetLastError", STUB_VALUE, 0, NULL},
+    {"cudaPeekAtLastError", STUB_VALUE, 0, NULL},
+    {"cudaRuntimeGetVersion", STUB_ZERO_OUT, 0, NULL},
+    {"cudaDriverGetVersion", STUB_ZERO_OUT, 0, NULL}, /* documented: 0 where no driver is installed */
+    {"cudaGetErrorString", STUB_TEXT, 0, NULL},
+    {"cudaGetErrorName", STUB_TEXT, 0, NULL},
+    {"cudnnGetErrorString", STUB_TEXT, 0, NULL},
+    {"cudnnGetVersion", STUB_VALUE, 0, NULL},
+    {"ncclGetErrorString", STUB_TEXT, 0, NULL},
+    {"ncclGetLastError", STUB_TEXT, 0, NULL},
+    {"cublasGetStatusString", STUB_TEXT, 0, NULL},
+    {"cusparseGetErrorString", STUB_TEXT, 0, NULL},
+    {"nvrtcGetErrorString", STUB_TEXT, 0, NULL},
+    {"cudnn*", STUB_VALUE, 1, NULL},     /* CUDNN_STATUS_NOT_INITIALIZED */
+    {"cupti*", STUB_VALUE, 15, NULL},    /* CUPTI_ERROR_NOT_INITIALIZED */
+    {"cuFile*", STUB_VALUE, 5001, NULL}, /* CU_FILE_DRIVER_NOT_INITIALIZED */
+    {"cublas*", STUB_VALUE, 1, NULL},    /* CUBLAS_STATUS_NOT_INITIALIZED */
+    {"cusolver*", STUB_VALUE, 1, NULL},  /* CUSOLVER_STATUS_NOT_INITIALIZED */
+    {"cusparse*", STUB_VALUE, 1, NULL},  /* CUSPARSE_STATUS_NOT_INITIALIZED */
+    {"cufft*", STUB_VALUE, 7, NULL},     /* CUFFT_SETUP_FAILED */
+    {"curand*", STUB_VALUE, 101, NULL},  /* CURAND_STATUS_NOT_INITIALIZED */
+    {"nccl*", STUB_VALUE, 2, NULL},      /* ncclSystemError */
+    {"cuda*", STUB_VALUE, 100, NULL},    /* cudaErrorNoDevice */
+    {"cu*", STUB_VALUE, 100, NULL},      /* CUDA_ERROR_NO_DEVICE */
+    {"_ZTI*", STUB_TYPEINFO, 0, NULL},
+    {"_ZTV*", STUB_VTABLE, 0, NULL},
     /* c10d::get_gil_checker() gives a reference that torch stores a function pointer through, at import. */
-    {"_ZN4c10d15get_gil_checkerEv", STUB_SCRATCH, 0},
+    {"_ZN4c10d15get_gil_checkerEv", STUB_SCRATCH, 0, NULL},
     /* c10d::nvshmem_extension::is_nvshmem_available() is asked on every machine. */
-    {"_ZN4c10d17nvshmem_extension20is_nvshmem_availableEv", STUB_VALUE, 0},
-    {"_Z*", STUB_STOP, 0},
-    {"*", STUB_VALUE, 1},
+    {"_ZN4c10d17nvshmem_extension20is_nvshmem_availableEv", STUB_VALUE, 0, NULL},
+    /* ProcessGroupNCCL::Options(bool): torch 2.13 makes one at import, the default of an argument. It is
+     * never used, and must not be destroyed as the real one is. */
+    {"_ZN4c10d16ProcessGroupNCCL7OptionsC1Eb", STUB_HOLLOW, 0, "_ZTIN4c10d16ProcessGroupNCCL7OptionsE"},
+    {"_Z*", STUB_STOP, 0, NULL},
+    {"*", STUB_VALUE, 1, NULL},
 };
 
 static bool matches(const char *pattern, const char *name)
@@ -87,7 +91,7 @@ static struct stub stub_for(const char *name, const char *version, const struct 
 {
     const struct behaviour *b = behaviours;
     while (!matches(b->name, name)) b++; /* the last row matches anything */
-    struct stub s = {.name = name, .version = version, .kind = b->kind, .value = b->value};
+    struct stub s = {.name = name, .version = version, .kind = b->kind, .value = b->value, .type = b->type};
     bool plain_data =
         original && original->type == STT_OBJECT && b->kind != STUB_TYPEINFO && b->kind != STUB_VTABLE;
     if (plain_data) s.kind = STUB_DATA, s.value = (uint32_t)original->size;

@@ -67,14 +67,14 @@ static char *read_text(const char *path)
  */
 
 static const struct stub stubs[] = {
-    {"cuVersioned", "libx.so.9", STUB_VALUE, 100},
-    {"cuOther", "libx.so.10", STUB_VALUE, 0x12345678},
-    {"cudaGetDeviceCount", "libx.so.9", STUB_ZERO_OUT, 0},
-    {"cudaGetErrorString", NULL, STUB_TEXT, 0},
-    {"get_reference", NULL, STUB_SCRATCH, 0},
-    {"_ZN3foo3barEv", NULL, STUB_STOP, 0},
-    {"_ZTV3foo", NULL, STUB_VTABLE, 0},
-    {"table", NULL, STUB_DATA, 40},
+    {"cuVersioned", "libx.so.9", STUB_VALUE, 100, NULL},
+    {"cuOther", "libx.so.10", STUB_VALUE, 0x12345678, NULL},
+    {"cudaGetDeviceCount", "libx.so.9", STUB_ZERO_OUT, 0, NULL},
+    {"cudaGetErrorString", NULL, STUB_TEXT, 0, NULL},
+    {"get_reference", NULL, STUB_SCRATCH, 0, NULL},
+    {"_ZN3foo3barEv", NULL, STUB_STOP, 0, NULL},
+    {"_ZTV3foo", NULL, STUB_VTABLE, 0, NULL},
+    {"table", NULL, STUB_DATA, 40, NULL},
 };
 enum { NSTUBS = sizeof stubs / sizeof *stubs };
 
@@ -157,7 +157,7 @@ static void standin_type_info(void **state)
     (void)state;
     void *cxx = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL);
     if (!cxx) skip();
-    static const struct stub one[] = {{"_ZTIN3foo3barE", NULL, STUB_TYPEINFO, 0}};
+    static const struct stub one[] = {{"_ZTIN3foo3barE", NULL, STUB_TYPEINFO, 0, NULL}};
     void *lib = open_standin("libtype.so", one, 1);
     char **type = dlsym(lib, "_ZTIN3foo3barE");
     assert_string_equal(type[1], "N3foo3barE");
@@ -165,6 +165,30 @@ static void standin_type_info(void **state)
     assert_ptr_equal(type[0], vtable + 16);
     dlclose(lib);
     dlclose(cxx);
+}
+
+/* A constructor that leaves an object whose virtual functions can be called and whose type is known. */
+static void standin_hollow_object(void **state)
+{
+    (void)state;
+    static const struct stub type[] = {{"_ZTI3foo", NULL, STUB_DATA, 16, NULL}};
+    static const struct stub one[] = {{"_ZN3fooC1Ev", NULL, STUB_HOLLOW, 0, "_ZTI3foo"}};
+    char *path = in_scratch("libfoo.so");
+    struct err e;
+    assert_int_equal(standin_write(path, HERE, "libfoo.so", type, 1, &e), 0);
+    void *other = dlopen(path, RTLD_NOW | RTLD_GLOBAL), *lib = open_standin("libhollow.so", one, 1);
+    void (*constructor)(void *) = dlsym(lib, "_ZN3fooC1Ev");
+    void *object[2] = {NULL, &e};
+    constructor(object);
+    void **table = object[0];
+    assert_ptr_equal(object[1], &e);
+    assert_null(table[-2]);
+    assert_ptr_equal(table[-1], dlsym(other, "_ZTI3foo"));
+    assert_int_equal(((int (*)(void *))table[0])(object), 0);
+    assert_int_equal(((int (*)(void *))table[13])(object), 0);
+    dlclose(lib);
+    dlclose(other);
+    free(path);
 }
 
 static void standin_reads_back(void **state)
@@ -353,15 +377,15 @@ static void write_user(const char *path, const char *soname, const struct stub *
 
 static void make_torch(const char *torch)
 {
-    static const struct stub cpu[] = {{"cudaGetDeviceCount", NULL, STUB_VALUE, 0},
-                                      {"cudaMalloc", NULL, STUB_VALUE, 0}};
-    static const struct stub python[] = {{"_ZN3foo3barEv", NULL, STUB_VALUE, 0},
-                                         {"_ZN3foo4dataE", NULL, STUB_VALUE, 0},
-                                         {"PyLong_FromLong", NULL, STUB_VALUE, 0},
-                                         {"memcpy", NULL, STUB_VALUE, 0}};
-    static const struct stub cuda[] = {{"_ZN3foo3barEv", NULL, STUB_VALUE, 0},
-                                       {"_ZN3foo4dataE", NULL, STUB_DATA, 24},
-                                       {"unasked", NULL, STUB_VALUE, 0}};
+    static const struct stub cpu[] = {{"cudaGetDeviceCount", NULL, STUB_VALUE, 0, NULL},
+                                      {"cudaMalloc", NULL, STUB_VALUE, 0, NULL}};
+    static const struct stub python[] = {{"_ZN3foo3barEv", NULL, STUB_VALUE, 0, NULL},
+                                         {"_ZN3foo4dataE", NULL, STUB_VALUE, 0, NULL},
+                                         {"PyLong_FromLong", NULL, STUB_VALUE, 0, NULL},
+                                         {"memcpy", NULL, STUB_VALUE, 0, NULL}};
+    static const struct stub cuda[] = {{"_ZN3foo3barEv", NULL, STUB_VALUE, 0, NULL},
+                                       {"_ZN3foo4dataE", NULL, STUB_DATA, 24, NULL},
+                                       {"unasked", NULL, STUB_VALUE, 0, NULL}};
     struct err e;
     char *lib = path_join(torch, "lib"), *path;
     assert_int_equal(dir_make(lib, &e), 0);
@@ -374,7 +398,8 @@ static void make_torch(const char *torch)
     free(path);
     path = path_join(lib, "libc.so.6"); /* only so that memcpy is defined by somebody present */
     assert_int_equal(
-        standin_write(path, HERE, "libc.so.6", &(struct stub){"memcpy", NULL, STUB_VALUE, 0}, 1, &e), 0);
+        standin_write(path, HERE, "libc.so.6", &(struct stub){"memcpy", NULL, STUB_VALUE, 0, NULL}, 1, &e),
+        0);
     free(path);
     write_text(path = path_join(lib, "libshm.py"), "no library");
     free(path);
@@ -821,6 +846,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(standin_functions_work),
         cmocka_unit_test(standin_stops_by_name),
         cmocka_unit_test(standin_type_info),
+        cmocka_unit_test(standin_hollow_object),
         cmocka_unit_test(standin_reads_back),
         cmocka_unit_test(strip_keeps_a_program_running),
         cmocka_unit_test(strip_closes_a_gap),
