@@ -27,6 +27,8 @@ struct candidate {
     int32_t drift;      /* target line of the alignment's middle less the source's */
     double score;       /* share of the old side's weight that is matched, 0 to 1 */
     uint32_t first, last; /* aligned target lines */
+    uint32_t edit_first, edit_end; /* target lines that its edits touch, end exclusive, when placed */
+    uint64_t placement;   /* equal for candidates that place every edit alike */
     int32_t *align;     /* target line of each old line, UNALIGNED if none; owned */
 };
 typedef VEC(struct candidate) candidates;

@@ -26,6 +26,7 @@ struct job {
     size_t chosen; /* index into places; places.len when none */
     char *why;     /* why none was chosen; owned */
     char *outer, *inner; /* class or def around the edits, as far as the hunk shows; owned or NULL */
+    bool section_outer;  /* outer is from the section text */
     char *scope;   /* the exact qualified name of the scope of the first edit, when the base is at hand; owned or NULL */
 };
 
@@ -94,7 +95,11 @@ static void set(char **slot, char *value)
 /* What the hunk shows of the scope around its first edit: the section gives the class, lines before the edit the def. */
 static void read_scope(struct job *j)
 {
-    j->outer = defines(j->h->section);
+    /* A method's head or a printed graph in the first column is text inside a string. */
+    bool in_string = (slice_starts(slice_trim(j->h->section), "def ") && slice_has(j->h->section, "(self")) ||
+                     slice_starts(slice_trim(j->h->section), "class GraphModule(");
+    j->outer = in_string ? NULL : defines(j->h->section);
+    j->section_outer = j->outer != NULL;
     if (!j->edits.len) return;
     const struct hunk_edit *e = &j->edits.ptr[0];
     struct slice edge = e->from < e->to ? j->old.lines.ptr[e->from].text : e->added.len ? e->added.ptr[0] : (struct slice){"", 0};
@@ -107,6 +112,7 @@ static void read_scope(struct job *j)
         if (name && !j->inner) j->inner = xstrdup(name);
         if (!indent_of(s)) {
             set(&j->outer, name ? xstrdup(name) : NULL);
+            j->section_outer = false;
             free(name);
             break;
         }
@@ -123,6 +129,14 @@ static const char *scope_name(const struct target *g, uint32_t line)
 {
     if (!g->py || line >= g->t.v.len) return "";
     return g->py->scopes.ptr[g->scope[line]].qualname;
+}
+
+/* A decorator, or the head of a def, may be counted to the definition or to what it stands in. NULL for other lines. */
+static const char *scope_outside(const struct target *g, uint32_t line)
+{
+    if (!g->py || line >= g->t.v.len) return NULL;
+    const struct py_scope *s = &g->py->scopes.ptr[g->scope[line]];
+    return line + 1 < s->body.row ? g->py->scopes.ptr[s->parent].qualname : NULL;
 }
 
 /* The scope an inserted line belongs to: that of the code line before it that is indented no deeper, or of its own block. */
@@ -146,12 +160,31 @@ static bool part_of(const char *qualname, const char *name, bool first)
     return !strncmp(at, name, n) && (at[n] == '\0' || (first && at[n] == '.'));
 }
 
-/* Does the scope in the target agree with all that is known of the scope in the source? */
-static bool scope_agrees(const struct job *j, const char *there)
+/* git takes any line that starts with a letter for the section, also one inside a string; the same line before the place in the
+ * target is as good as a scope. */
+static bool section_agrees(const struct target *g, const struct job *j, uint32_t line)
+{
+    struct buf there = BUF_INIT;
+    textlines_section(&g->t, line < g->t.v.len ? line : g->t.v.len, &there);
+    struct slice a = slice_trim(j->h->section), b = slice_trim(slice_of(&there));
+    bool same = a.len && slice_eq(a, b);
+    buf_free(&there);
+    return same;
+}
+
+/* Does the scope in the target agree with all that is known of the scope in the source? line: the first aligned one. */
+static bool scope_agrees(const struct target *g, const struct job *j, const char *there, uint32_t line)
 {
     if (j->scope) return !strcmp(j->scope, there);
-    if (j->outer && !part_of(there, j->outer, true)) return false;
+    if (j->outer && !part_of(there, j->outer, true) && !(j->section_outer && section_agrees(g, j, line))) return false;
     return !j->inner || part_of(there, j->inner, false) || !strcmp(j->inner, j->outer ? j->outer : "");
+}
+
+static bool place_agrees(const struct target *g, const struct job *j, uint32_t from, uint32_t to, const char *there, uint32_t line)
+{
+    if (scope_agrees(g, j, there, line)) return true;
+    const char *outside = from < to ? scope_outside(g, from) : NULL;
+    return outside && scope_agrees(g, j, outside, line);
 }
 
 /* ---- candidates ------------------------------------------------------------------------------------------------------- */
@@ -165,41 +198,56 @@ static size_t edit_indent(const struct job *j, const struct hunk_edit *e)
     return 0;
 }
 
-/* The scope of the first edit, were the hunk placed so. */
-static const char *candidate_scope(const struct porter *k, const struct job *j, const struct candidate *c)
+static bool candidate_agrees(const struct porter *k, const struct job *j, const struct candidate *c, const struct placed *first,
+                             const char **there)
 {
     const struct hunk_edit *e = &j->edits.ptr[0];
-    for (uint32_t i = e->from; i < e->to; i++)
-        if (c->align[i] != UNALIGNED && !slice_blank(j->old.lines.ptr[i].text)) return scope_name(&k->to, (uint32_t)c->align[i]);
-    for (uint32_t i = e->from; i-- > 0;)
-        if (c->align[i] != UNALIGNED) return scope_around(&k->to, (uint32_t)c->align[i] + 1, edit_indent(j, e));
-    return scope_around(&k->to, c->first, edit_indent(j, e));
+    *there = first->from < first->to ? scope_name(&k->to, first->from) : scope_around(&k->to, first->from, edit_indent(j, e));
+    return place_agrees(&k->to, j, first->from, first->to, *there, c->first);
 }
 
-static bool edits_hold(const struct porter *k, const struct job *j, const struct candidate *c, size_t *good)
+/* Places every edit as c has it; false when none holds or the first that does is in another scope. */
+static bool try_candidate(const struct porter *k, const struct job *j, struct candidate *c, bool *wrong_scope, char **seen)
 {
-    *good = 0;
+    bool any = false, agrees = true;
+    c->placement = 1469598103934665603u;
     for (size_t i = 0; i < j->edits.len; i++) {
         struct placed placed;
         place_edit(&k->to, &j->old, c, &j->edits.ptr[i], &placed);
-        *good += placed.outcome != PORT_conflict;
+        bool holds = placed.outcome != PORT_conflict;
+        const char *there = "";
+        if (holds && i == 0 && !candidate_agrees(k, j, c, &placed, &there)) {
+            agrees = false;
+            *wrong_scope = true;
+            if (!*seen) *seen = xstrdup(there);
+        }
+        if (holds && !any) c->edit_first = placed.from;
+        if (holds) c->edit_end = placed.to;
+        c->placement = (c->placement ^ (holds ? placed.from * 31u + placed.to : 0)) * 1099511628211u;
+        any |= holds;
         buf_free(&placed.text);
         free(placed.reason);
     }
-    return *good > 0;
+    return any && agrees;
 }
 
+static bool seen_before(const candidates *places, size_t n, uint64_t placement)
+{
+    for (size_t i = 0; i < n; i++)
+        if (places->ptr[i].placement == placement) return true;
+    return false;
+}
+
+/* Of candidates that place the edits alike the best one stays: they come best first. */
 static void keep_good(struct porter *k, struct job *j)
 {
-    size_t n = 0, wrong_scope = 0, total = j->places.len;
+    size_t n = 0, total = j->places.len;
+    bool wrong_scope = false;
     char *seen = NULL;
-    for (size_t i = 0; i < j->places.len; i++) {
+    for (size_t i = 0; i < total; i++) {
         struct candidate *c = &j->places.ptr[i];
-        size_t good;
-        const char *there = candidate_scope(k, j, c);
-        bool agrees = scope_agrees(j, there);
-        if (!agrees && !wrong_scope++) seen = xstrdup(there);
-        if (agrees && c->score >= 0.4 && edits_hold(k, j, c, &good)) j->places.ptr[n++] = *c;
+        bool good = c->score >= 0.35 && try_candidate(k, j, c, &wrong_scope, &seen) && !seen_before(&j->places, n, c->placement);
+        if (good) j->places.ptr[n++] = *c;
         else free(c->align);
     }
     j->places.len = n;
@@ -231,7 +279,7 @@ static double drift_cost(int32_t a, int32_t b) { return 0.02 * log2(1.0 + fabs((
 
 static bool before(const struct candidate *a, const struct candidate *b)
 {
-    return a->first < b->first && a->last <= b->last && a->last < b->first + 8;
+    return a->edit_end <= b->edit_first && a->edit_first <= b->edit_first;
 }
 
 static double own_score(const struct candidate *c) { return 1.0 + 2.0 * c->score * c->score; }
@@ -289,7 +337,14 @@ static int64_t outside(int32_t drift, int32_t low, int32_t high)
     return drift < low ? (int64_t)low - drift : drift > high ? (int64_t)drift - high : 0;
 }
 
-static bool rivals(const struct candidate *a, const struct candidate *b) { return b->score >= a->score * 0.92 && b->first != a->first; }
+/* Two ways to lay the hunk over the same lines are told apart by their score alone; a whole exact match has a rival only in another
+ * one. */
+static bool rivals(const struct candidate *a, const struct candidate *b)
+{
+    if (a->score > 0.9995) return b->score > 0.9995;
+    bool overlap = a->first <= b->last && b->first <= a->last;
+    return b->score >= a->score * (overlap ? 0.99 : 0.92);
+}
 
 /* A rival that matches as well is told apart only by the neighbours' drift: the chosen one must lie within it, or very near, and
  * the rival far outside. Otherwise the place would be a guess. */
@@ -360,7 +415,9 @@ static void check_changes(struct porter *k, changes *all)
         const char *there = c->placed.from < c->placed.to ? scope_name(&k->to, c->placed.from)
                                                           : scope_around(&k->to, c->placed.from, edit_indent(j, e));
         if (c->placed.from < end) to_conflict(c, "it would overlap the edit before it");
-        else if (c->edit == 0 && !scope_agrees(j, there)) to_conflict(c, "it would land in another class or function");
+        else if (c->edit == 0 &&
+                 !place_agrees(&k->to, j, c->placed.from, c->placed.to, there, j->places.ptr[j->chosen].first))
+            to_conflict(c, "it would land in another class or function");
         else end = c->placed.to > c->placed.from ? c->placed.to : c->placed.from;
     }
 }
