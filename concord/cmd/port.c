@@ -23,7 +23,9 @@ static struct source *open_release(const struct request *q, const char *release,
     struct err e;
     bool place = strchr(release, '#') || strchr(release, '/') || path_exists(release);
     if (!place && !q->upstream)
-        die("port: %s %s is a release, so --upstream SOURCE must say where upstream's files are (or name a folder)", option, release);
+        die("port: %s %s is a release, so --upstream SOURCE must say where upstream's files are (or name a "
+            "folder)",
+            option, release);
     bool tagged = !place && strchr(q->upstream, '#');
     if (tagged) die("port: --upstream %s names one revision already: leave it away from '#' on", q->upstream);
     char *spec = place ? xstrdup(release) : xformat("%s#v%s", q->upstream, release);
@@ -39,18 +41,20 @@ static json_t *text_json(const char *s)
     return j ? j : json_string("(not UTF-8)");
 }
 
-static void tell_edits(const struct request *q, const char *path, const struct patch_file *f, const struct port *r, struct tally *t)
+static void tell_edits(const struct request *q, const char *path, const struct patch_file *f,
+                       const struct port *r, struct tally *t)
 {
     for (size_t i = 0; i < r->edits.len; i++) {
         const struct port_edit *e = &r->edits.ptr[i];
-        json_array_append_new(t->rows, json_pack("{s:o,s:i,s:o,s:i,s:i,s:i,s:i,s:o,s:o,s:o}", "patch", text_json(path), "line",
-                                                 (int)e->line, "target", text_json(f->path), "source_line", (int)e->source,
-                                                 "target_line", (int)e->target, "removed", (int)e->removed, "added", (int)e->added,
-                                                 "outcome", text_json(port_outcome_text(e->outcome)), "reason", text_json(e->reason),
-                                                 "scope", text_json(e->scope)));
+        json_array_append_new(
+            t->rows, json_pack("{s:o,s:i,s:o,s:i,s:i,s:i,s:i,s:o,s:o,s:o}", "patch", text_json(path), "line",
+                               (int)e->line, "target", text_json(f->path), "source_line", (int)e->source,
+                               "target_line", (int)e->target, "removed", (int)e->removed, "added",
+                               (int)e->added, "outcome", text_json(port_outcome_text(e->outcome)), "reason",
+                               text_json(e->reason), "scope", text_json(e->scope)));
         if (q->quiet || e->outcome == PORT_carried) continue;
-        printf("%s:%u: %s: %s%s%s\n", path, e->line, f->path, port_outcome_text(e->outcome), e->reason ? ": " : "",
-               e->reason ? e->reason : "");
+        printf("%s:%u: %s: %s%s%s\n", path, e->line, f->path, port_outcome_text(e->outcome),
+               e->reason ? ": " : "", e->reason ? e->reason : "");
     }
 }
 
@@ -69,8 +73,8 @@ static void write_patch(const struct request *q, const char *path, const struct 
     free(to);
 }
 
-static void port_one(const struct request *q, struct source *from, struct source *to, const char *path, const struct patch *p,
-                     const struct patch_file *f, struct tally *t, struct buf *out)
+static void port_one(const struct request *q, struct source *from, struct source *to, const char *path,
+                     const struct patch *p, const struct patch_file *f, struct tally *t, struct buf *out)
 {
     struct err e;
     struct buf base = BUF_INIT, target = BUF_INIT, post = BUF_INIT;
@@ -103,11 +107,13 @@ static bool portable(const struct request *q, const char *path, const struct pat
     const struct patch_fault *b = patch_blocked(p);
     if (!b) return true;
     t->unreadable++;
-    if (!q->quiet) printf("%s:%u: %s: %s: not carried\n", path, b->line + 1, patch_fault_name(b->kind), b->text);
+    if (!q->quiet)
+        printf("%s:%u: %s: %s: not carried\n", path, b->line + 1, patch_fault_name(b->kind), b->text);
     return false;
 }
 
-static void port_patch(const struct request *q, struct source *from, struct source *to, const char *path, struct tally *t)
+static void port_patch(const struct request *q, struct source *from, struct source *to, const char *path,
+                       struct tally *t)
 {
     struct err e;
     struct buf text = BUF_INIT, clean = BUF_INIT, out = BUF_INIT;
@@ -133,16 +139,21 @@ static void port_patch(const struct request *q, struct source *from, struct sour
 static int finish(const struct request *q, struct tally *t)
 {
     size_t done = t->edits - t->counts[PORT_conflict];
-    printf("%zu patches: %zu without conflict, %zu without target, %zu not readable\n", t->patches, t->whole, t->absent, t->unreadable);
+    printf("%zu patches: %zu without conflict, %zu without target, %zu not readable\n", t->patches, t->whole,
+           t->absent, t->unreadable);
     printf("%zu edits:", t->edits);
-    for (int i = 0; i < PORT_OUTCOME_COUNT; i++) printf(" %zu %s%s", t->counts[i], port_outcome_text((enum port_outcome)i), i + 1 < PORT_OUTCOME_COUNT ? ";" : "");
+    for (int i = 0; i < PORT_OUTCOME_COUNT; i++)
+        printf(" %zu %s%s", t->counts[i], port_outcome_text((enum port_outcome)i),
+               i + 1 < PORT_OUTCOME_COUNT ? ";" : "");
     printf(" (%.1f%% settled)\n", t->edits ? 100.0 * (double)done / (double)t->edits : 100.0);
     if (q->json) {
         char *text = json_dumps(t->rows, JSON_INDENT(1));
         struct err e;
         if (!text) die("out of memory while writing JSON");
-        if (!strcmp(q->json, "-")) puts(text);
-        else if (file_write(q->json, text, strlen(text), 0, &e)) die("%s", e.text);
+        if (!strcmp(q->json, "-"))
+            puts(text);
+        else if (file_write(q->json, text, strlen(text), 0, &e))
+            die("%s", e.text);
         free(text);
     }
     json_decref(t->rows);
@@ -153,8 +164,10 @@ int cmd_port(int argc, char **argv)
 {
     struct request q = {0};
     const struct opt opts[] = {
-        {0, "from", OPT_STRING, &q.from, "RELEASE", "the release that the patches were made for (or a source)"},
-        {0, "to", OPT_STRING, &q.to, "RELEASE", "the release to carry them to (or a source: folder, CLONE#REV, archive)"},
+        {0, "from", OPT_STRING, &q.from, "RELEASE",
+         "the release that the patches were made for (or a source)"},
+        {0, "to", OPT_STRING, &q.to, "RELEASE",
+         "the release to carry them to (or a source: folder, CLONE#REV, archive)"},
         {'u', "upstream", OPT_STRING, &q.upstream, "SOURCE", "where releases are tags: a clone or a git URL"},
         {'o', "output", OPT_STRING, &q.output, "DIR", "where the carried patches go"},
         {'n', "dry-run", OPT_FLAG, &q.dry_run, NULL, "write no patch"},
@@ -163,14 +176,17 @@ int cmd_port(int argc, char **argv)
         {0}};
     opt_parse(&argc, argv,
               &(struct usage){"port --to RELEASE [--from RELEASE] PATCH... -o DIR [options]",
-                              "Carries edits to another release by what stands around them, inside the same class and function.", opts});
+                              "Carries edits to another release by what stands around them, inside the same "
+                              "class and function.",
+                              opts});
     struct err e;
     strings paths = {0};
     if (!q.to) die("port: say with --to which release the patches are carried to");
     if (!q.output && !q.dry_run) die("port: say with --output where the carried patches go (or --dry-run)");
     if (argc < 2) die("port: no patch given: name patch files or folders");
     if (patch_find(argc - 1, argv + 1, &paths, &e)) die("%s", e.text);
-    struct source *to = open_release(&q, q.to, "--to"), *from = q.from ? open_release(&q, q.from, "--from") : NULL;
+    struct source *to = open_release(&q, q.to, "--to"),
+                  *from = q.from ? open_release(&q, q.from, "--from") : NULL;
     struct tally t = {.rows = json_array()};
     for (size_t i = 0; i < paths.len; i++) port_patch(&q, from, to, paths.ptr[i], &t);
     source_close(from);

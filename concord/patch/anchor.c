@@ -1,7 +1,7 @@
 /* anchor.c - where a hunk's old side stands in another version of the file.
  *
- * Every line of the old side that the target has votes for the drift it implies, rare lines with more weight. The best drifts are
- * then aligned line by line, gaps allowed on both sides.
+ * Every line of the old side that the target has votes for the drift it implies, rare lines with more weight.
+ * The best drifts are then aligned line by line, gaps allowed on both sides.
  */
 #include "concord/patch/anchor.h"
 
@@ -11,7 +11,8 @@
 
 enum { MAX_OCCURRENCES = 400, MAX_DRIFTS = 40, SLACK = 40 };
 
-/* ---- the target's index -------------------------------------------------------------------------------------------- */
+/* ---- the target's index
+ * -------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_line(struct slice s)
 {
@@ -88,7 +89,8 @@ uint32_t target_count(const struct target *g, struct slice line)
     return n;
 }
 
-/* ---- matching lines -------------------------------------------------------------------------------------------------- */
+/* ---- matching lines
+ * -------------------------------------------------------------------------------------------------- */
 
 static bool alike(struct slice a, struct slice b)
 {
@@ -107,7 +109,9 @@ enum match_quality match_lines(struct slice a, struct slice b)
     return alike(a, b) ? MATCH_ALIKE : MATCH_NONE;
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 /* Rare lines say more; lines to be removed and the neighbours of edits matter more. */
 static double weight(const struct target *g, const struct old_line *l)
@@ -121,11 +125,14 @@ static double weight(const struct target *g, const struct old_line *l)
 
 static double quality_share(enum match_quality q)
 {
-    static const double share[] = {[MATCH_NONE] = 0, [MATCH_ALIKE] = 0.5, [MATCH_INDENT] = 0.8, [MATCH_EXACT] = 1};
+    static const double share[] = {
+        [MATCH_NONE] = 0, [MATCH_ALIKE] = 0.5, [MATCH_INDENT] = 0.8, [MATCH_EXACT] = 1};
     return share[q];
 }
 
-/* ---- votes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- votes
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 struct vote {
     int32_t drift;
@@ -146,7 +153,8 @@ static int by_weight(const void *a, const void *b)
     return x->drift < y->drift ? -1 : x->drift > y->drift;
 }
 
-static void collect_votes(const struct target *g, const struct old_side *o, const double *w, uint32_t from, uint32_t to, votes *v)
+static void collect_votes(const struct target *g, const struct old_side *o, const double *w, uint32_t from,
+                          uint32_t to, votes *v)
 {
     for (uint32_t i = 0; i < o->lines.len; i++) {
         struct slice text = o->lines.ptr[i].text;
@@ -165,14 +173,18 @@ static void count_votes(votes *v)
     qsort(v->ptr, v->len, sizeof *v->ptr, by_drift);
     size_t n = 0;
     for (size_t i = 0; i < v->len; i++) {
-        if (n && v->ptr[n - 1].drift == v->ptr[i].drift) v->ptr[n - 1].weight += v->ptr[i].weight;
-        else v->ptr[n++] = v->ptr[i];
+        if (n && v->ptr[n - 1].drift == v->ptr[i].drift)
+            v->ptr[n - 1].weight += v->ptr[i].weight;
+        else
+            v->ptr[n++] = v->ptr[i];
     }
     v->len = n;
     qsort(v->ptr, v->len, sizeof *v->ptr, by_weight);
 }
 
-/* ---- alignment ------------------------------------------------------------------------------------------------------------ */
+/* ---- alignment
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 struct grid {
     size_t rows, cols;
@@ -184,14 +196,20 @@ static void trace(const struct grid *m, size_t row, size_t col, uint32_t base, i
 {
     while (row) {
         uint8_t step = m->step[row * m->cols + col];
-        if (step == 1) align[--row] = (int32_t)(base + --col);
-        else if (step == 3) col--;
-        else align[--row] = UNALIGNED;
+        if (step == 1)
+            align[--row] = (int32_t)(base + --col);
+        else if (step == 3)
+            col--;
+        else
+            align[--row] = UNALIGNED;
     }
 }
 
-/* Best alignment of the old side with target lines [base, end): free at both ends of the target. */
-static double align_window(const struct target *g, const struct old_side *o, const double *w, uint32_t base, uint32_t end, int32_t *align)
+/* Best alignment of the old side with target lines [base, end): free at both ends of the target. Of equal
+ * ones that which ends nearest to target line expected, so that repeated code is found at every drift that is
+ * tried. */
+static double align_window(const struct target *g, const struct old_side *o, const double *w, uint32_t base,
+                           uint32_t end, int64_t expected, int32_t *align)
 {
     struct grid m = {o->lines.len + 1, end - base + 1, NULL, NULL};
     m.score = xcalloc(m.rows * m.cols, sizeof *m.score);
@@ -212,8 +230,12 @@ static double align_window(const struct target *g, const struct old_side *o, con
         }
     }
     size_t best = 0;
-    for (size_t j = 1; j < m.cols; j++)
-        if (m.score[(m.rows - 1) * m.cols + j] > m.score[(m.rows - 1) * m.cols + best]) best = j;
+    double most = -1e9;
+    const float *last = m.score + (m.rows - 1) * m.cols;
+    for (size_t j = 0; j < m.cols; j++) {
+        double s = last[j] - 0.002 * (double)llabs((int64_t)(base + j) - expected);
+        if (s > most) most = s, best = j;
+    }
     double score = m.score[(m.rows - 1) * m.cols + best];
     trace(&m, m.rows - 1, best, base, align);
     free(m.score);
@@ -238,15 +260,16 @@ static bool same_alignment(const struct candidate *a, const struct candidate *b,
     return !memcmp(a->align, b->align, n * sizeof *a->align);
 }
 
-static void try_drift(const struct target *g, const struct old_side *o, const double *w, double total, int32_t drift, uint32_t from,
-                      uint32_t to, candidates *out)
+static void try_drift(const struct target *g, const struct old_side *o, const double *w, double total,
+                      int32_t drift, uint32_t from, uint32_t to, candidates *out)
 {
     int64_t base = (int64_t)o->start + drift - SLACK, end = base + 2 * SLACK + (int64_t)o->lines.len;
+    int64_t expected = base + SLACK + (int64_t)o->lines.len;
     if (base < from) base = from;
     if (end > to) end = to;
     if (base >= end) return;
     struct candidate c = {.align = xcalloc(o->lines.len + 1, sizeof *c.align), .first = UINT32_MAX};
-    c.score = align_window(g, o, w, (uint32_t)base, (uint32_t)end, c.align) / total;
+    c.score = align_window(g, o, w, (uint32_t)base, (uint32_t)end, expected, c.align) / total;
     for (size_t i = 0; i < o->lines.len; i++) {
         if (c.align[i] == UNALIGNED) continue;
         if (c.first == UINT32_MAX) c.first = (uint32_t)c.align[i];
@@ -255,8 +278,10 @@ static void try_drift(const struct target *g, const struct old_side *o, const do
     bool keep = c.score >= 0.3 && c.first != UINT32_MAX;
     for (size_t i = 0; keep && i < out->len; i++) keep = !same_alignment(&c, &out->ptr[i], o->lines.len);
     c.drift = middle_drift(o, &c);
-    if (keep) *vec_push(out) = c;
-    else free(c.align);
+    if (keep)
+        *vec_push(out) = c;
+    else
+        free(c.align);
 }
 
 static int by_score(const void *a, const void *b)
@@ -266,8 +291,8 @@ static int by_score(const void *a, const void *b)
     return abs(x->drift) - abs(y->drift);
 }
 
-void find_candidates(const struct target *g, const struct old_side *o, const int32_t *hints, size_t nhints, uint32_t from,
-                     uint32_t to, candidates *out)
+void find_candidates(const struct target *g, const struct old_side *o, const int32_t *hints, size_t nhints,
+                     uint32_t from, uint32_t to, candidates *out)
 {
     votes v = {0};
     double total = 0, *w = xcalloc(o->lines.len + 1, sizeof *w);
@@ -277,7 +302,8 @@ void find_candidates(const struct target *g, const struct old_side *o, const int
     /* Big hunks are told apart by a few votes, and their alignments are dear. */
     size_t most = o->lines.len > 300 ? 3 : MAX_DRIFTS;
     for (size_t i = 0; i < nhints && total > 0; i++) try_drift(g, o, w, total, hints[i], from, to, out);
-    for (size_t i = 0; i < v.len && i < most && total > 0; i++) try_drift(g, o, w, total, v.ptr[i].drift, from, to, out);
+    for (size_t i = 0; i < v.len && i < most && total > 0; i++)
+        try_drift(g, o, w, total, v.ptr[i].drift, from, to, out);
     if (out->len) qsort(out->ptr, out->len, sizeof *out->ptr, by_score);
     vec_free(&v);
     free(w);

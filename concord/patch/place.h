@@ -18,7 +18,7 @@ struct placed {
     enum port_outcome outcome;
     char *reason; /* owned or NULL */
 };
-void place_edit(const struct target *g, const struct old_side *o, const struct candidate *c, const struct hunk_edit *e,
-                struct placed *out);
+void place_edit(const struct target *g, const struct old_side *o, const struct candidate *c,
+                const struct hunk_edit *e, struct placed *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* port.c - a patch's edits carried to another release's file: hunks to places, places to contents. */
 #include "concord/patch/port.h"
-#include "concord/patch/place.h"
+#include "concord/patch/evidence.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,20 +14,22 @@ static const char *const outcome_texts[] = {
 };
 static_assert(sizeof outcome_texts / sizeof *outcome_texts == PORT_OUTCOME_COUNT, "one text an outcome");
 
-const char *port_outcome_text(enum port_outcome o) { return outcome_texts[o]; }
+const char *port_outcome_text(enum port_outcome o)
+{
+    return outcome_texts[o];
+}
 
-/* ---- a hunk read -------------------------------------------------------------------------------------------------- */
+/* ---- a hunk read
+ * -------------------------------------------------------------------------------------------------- */
 
 struct job {
     const struct hunk *h;
     struct old_side old;
     VEC(struct hunk_edit) edits;
     candidates places;
-    size_t chosen; /* index into places; places.len when none */
-    char *why;     /* why none was chosen; owned */
-    char *outer, *inner; /* class or def around the edits, as far as the hunk shows; owned or NULL */
-    bool section_outer;  /* outer is from the section text */
-    char *scope;   /* the exact qualified name of the scope of the first edit, when the base is at hand; owned or NULL */
+    size_t chosen;               /* index into places; places.len when none */
+    char *why;                   /* why none was chosen; owned */
+    VEC(struct evidence) scopes; /* one an edit */
 };
 
 struct porter {
@@ -46,7 +48,8 @@ static void read_edits(const struct patch *p, struct job *j)
     for (uint32_t i = j->h->body; i < j->h->end; i++) {
         uint8_t kind = p->lines.ptr[i].kind;
         if (kind == LINE_NO_EOL) continue;
-        if (line_is_context(kind)) edit = NULL;
+        if (line_is_context(kind))
+            edit = NULL;
         else if (!edit) {
             edit = vec_push(&j->edits);
             edit->from = edit->to = (uint32_t)j->old.lines.len;
@@ -54,7 +57,9 @@ static void read_edits(const struct patch *p, struct job *j)
         }
         if (kind == LINE_ADD) *vec_push(&edit->added) = patch_line_content(p, i);
         if (kind == LINE_DEL) edit->to++;
-        if (line_in_old(kind)) *vec_push(&j->old.lines) = (struct old_line){patch_line_content(p, i), i, kind == LINE_DEL, false};
+        if (line_in_old(kind))
+            *vec_push(&j->old.lines) =
+                (struct old_line){patch_line_content(p, i), i, kind == LINE_DEL, false};
     }
     for (size_t n = 0; n < j->edits.len; n++) {
         uint32_t b = j->edits.ptr[n].from, a = j->edits.ptr[n].to;
@@ -63,151 +68,12 @@ static void read_edits(const struct patch *p, struct job *j)
     }
 }
 
-/* ---- scope ---------------------------------------------------------------------------------------------------------- */
-
-/* The name that "class X" or "def x" in the line defines; NULL for other lines. Owned. */
-static char *defines(struct slice s)
-{
-    static const char *const heads[] = {"class ", "def ", "async def "};
-    s = slice_trim(s);
-    for (size_t i = 0; i < 3; i++) {
-        if (!slice_starts(s, heads[i])) continue;
-        size_t from = strlen(heads[i]), n = from;
-        while (n < s.len && s.ptr[n] != '(' && s.ptr[n] != ':' && s.ptr[n] != ' ') n++;
-        return xstrndup(s.ptr + from, n - from);
-    }
-    return NULL;
-}
-
-static size_t indent_of(struct slice s)
-{
-    size_t n = 0;
-    while (n < s.len && (s.ptr[n] == ' ' || s.ptr[n] == '\t')) n++;
-    return n;
-}
-
-static void set(char **slot, char *value)
-{
-    free(*slot);
-    *slot = value;
-}
-
-/* What the hunk shows of the scope around its first edit: the section gives the class, lines before the edit the def. */
-static void read_scope(struct job *j)
-{
-    /* A method's head or a printed graph in the first column is text inside a string. */
-    bool in_string = (slice_starts(slice_trim(j->h->section), "def ") && slice_has(j->h->section, "(self")) ||
-                     slice_starts(slice_trim(j->h->section), "class GraphModule(");
-    j->outer = in_string ? NULL : defines(j->h->section);
-    j->section_outer = j->outer != NULL;
-    if (!j->edits.len) return;
-    const struct hunk_edit *e = &j->edits.ptr[0];
-    struct slice edge = e->from < e->to ? j->old.lines.ptr[e->from].text : e->added.len ? e->added.ptr[0] : (struct slice){"", 0};
-    size_t indent = slice_blank(edge) ? SIZE_MAX : indent_of(edge);
-    bool inside = indent > 0;
-    for (uint32_t i = e->from; i-- > 0;) {
-        struct slice s = j->old.lines.ptr[i].text;
-        if (slice_blank(s) || indent_of(s) >= indent) continue;
-        char *name = defines(s);
-        if (name && !j->inner) j->inner = xstrdup(name);
-        if (!indent_of(s)) {
-            set(&j->outer, name ? xstrdup(name) : NULL);
-            j->section_outer = false;
-            free(name);
-            break;
-        }
-        free(name);
-        indent = indent_of(s);
-    }
-    if (!inside) {
-        set(&j->outer, NULL);
-        set(&j->inner, NULL);
-    }
-}
-
-static const char *scope_name(const struct target *g, uint32_t line)
-{
-    if (!g->py || line >= g->t.v.len) return "";
-    return g->py->scopes.ptr[g->scope[line]].qualname;
-}
-
-/* A decorator, or the head of a def, may be counted to the definition or to what it stands in. NULL for other lines. */
-static const char *scope_outside(const struct target *g, uint32_t line)
-{
-    if (!g->py || line >= g->t.v.len) return NULL;
-    const struct py_scope *s = &g->py->scopes.ptr[g->scope[line]];
-    return line + 1 < s->body.row ? g->py->scopes.ptr[s->parent].qualname : NULL;
-}
-
-/* The scope an inserted line belongs to: that of the code line before it that is indented no deeper, or of its own block. */
-static const char *scope_around(const struct target *g, uint32_t line, size_t indent)
-{
-    if (!g->py) return "";
-    for (uint32_t i = line; i-- > 0 && indent > 0;) {
-        if (i >= g->t.v.len || slice_blank(g->t.v.ptr[i])) continue;
-        size_t n = indent_of(g->t.v.ptr[i]);
-        uint32_t s = g->scope[i];
-        while (s && indent_of(g->t.v.ptr[g->py->scopes.ptr[s].at.row - 1]) >= indent) s = g->py->scopes.ptr[s].parent;
-        if (s || !n) return g->py->scopes.ptr[s].qualname;
-    }
-    return "";
-}
-
-static bool part_of(const char *qualname, const char *name, bool first)
-{
-    size_t n = strlen(name);
-    const char *at = first ? qualname : strrchr(qualname, '.') ? strrchr(qualname, '.') + 1 : qualname;
-    return !strncmp(at, name, n) && (at[n] == '\0' || (first && at[n] == '.'));
-}
-
-/* git takes any line that starts with a letter for the section, also one inside a string; the same line before the place in the
- * target is as good as a scope. */
-static bool section_agrees(const struct target *g, const struct job *j, uint32_t line)
-{
-    struct buf there = BUF_INIT;
-    textlines_section(&g->t, line < g->t.v.len ? line : g->t.v.len, &there);
-    struct slice a = slice_trim(j->h->section), b = slice_trim(slice_of(&there));
-    bool same = a.len && slice_eq(a, b);
-    buf_free(&there);
-    return same;
-}
-
-/* Does the scope in the target agree with all that is known of the scope in the source? line: the first aligned one. */
-static bool scope_agrees(const struct target *g, const struct job *j, const char *there, uint32_t line)
-{
-    if (j->scope) return !strcmp(j->scope, there);
-    if (j->outer && !part_of(there, j->outer, true) && !(j->section_outer && section_agrees(g, j, line))) return false;
-    return !j->inner || part_of(there, j->inner, false) || !strcmp(j->inner, j->outer ? j->outer : "");
-}
-
-static bool place_agrees(const struct target *g, const struct job *j, uint32_t from, uint32_t to, const char *there, uint32_t line)
-{
-    if (scope_agrees(g, j, there, line)) return true;
-    const char *outside = from < to ? scope_outside(g, from) : NULL;
-    return outside && scope_agrees(g, j, outside, line);
-}
-
-/* ---- candidates ------------------------------------------------------------------------------------------------------- */
-
-static size_t edit_indent(const struct job *j, const struct hunk_edit *e)
-{
-    for (uint32_t i = e->from; i < e->to; i++)
-        if (!slice_blank(j->old.lines.ptr[i].text)) return indent_of(j->old.lines.ptr[i].text);
-    for (size_t i = 0; i < e->added.len; i++)
-        if (!slice_blank(e->added.ptr[i])) return indent_of(e->added.ptr[i]);
-    return 0;
-}
-
-static bool candidate_agrees(const struct porter *k, const struct job *j, const struct candidate *c, const struct placed *first,
-                             const char **there)
-{
-    const struct hunk_edit *e = &j->edits.ptr[0];
-    *there = first->from < first->to ? scope_name(&k->to, first->from) : scope_around(&k->to, first->from, edit_indent(j, e));
-    return place_agrees(&k->to, j, first->from, first->to, *there, c->first);
-}
+/* ---- candidates
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Places every edit as c has it; false when none holds or the first that does is in another scope. */
-static bool try_candidate(const struct porter *k, const struct job *j, struct candidate *c, bool *wrong_scope, char **seen)
+static bool try_candidate(const struct porter *k, const struct job *j, struct candidate *c, bool *wrong_scope,
+                          char **seen)
 {
     bool any = false, agrees = true;
     c->placement = 1469598103934665603u;
@@ -215,11 +81,10 @@ static bool try_candidate(const struct porter *k, const struct job *j, struct ca
         struct placed placed;
         place_edit(&k->to, &j->old, c, &j->edits.ptr[i], &placed);
         bool holds = placed.outcome != PORT_conflict;
-        const char *there = "";
-        if (holds && i == 0 && !candidate_agrees(k, j, c, &placed, &there)) {
+        if (holds && !any && !evidence_agrees(&j->scopes.ptr[i], &k->to, placed.from, placed.to, c->first)) {
             agrees = false;
             *wrong_scope = true;
-            if (!*seen) *seen = xstrdup(there);
+            if (!*seen) *seen = xstrdup(scope_at(&k->to, placed.from, placed.to, j->scopes.ptr[i].indent));
         }
         if (holds && !any) c->edit_first = placed.from;
         if (holds) c->edit_end = placed.to;
@@ -238,6 +103,15 @@ static bool seen_before(const candidates *places, size_t n, uint64_t placement)
     return false;
 }
 
+static const char *scope_wanted(const struct evidence *ev)
+{
+    return ev->exact && *ev->exact ? ev->exact
+           : ev->below             ? ev->below
+           : ev->inner             ? ev->inner
+           : ev->outer             ? ev->outer
+                                   : "the module's";
+}
+
 /* Of candidates that place the edits alike the best one stays: they come best first. */
 static void keep_good(struct porter *k, struct job *j)
 {
@@ -246,15 +120,19 @@ static void keep_good(struct porter *k, struct job *j)
     char *seen = NULL;
     for (size_t i = 0; i < total; i++) {
         struct candidate *c = &j->places.ptr[i];
-        bool good = c->score >= 0.35 && try_candidate(k, j, c, &wrong_scope, &seen) && !seen_before(&j->places, n, c->placement);
-        if (good) j->places.ptr[n++] = *c;
-        else free(c->align);
+        bool good = c->score >= 0.35 && try_candidate(k, j, c, &wrong_scope, &seen) &&
+                    !seen_before(&j->places, n, c->placement);
+        if (good)
+            j->places.ptr[n++] = *c;
+        else
+            free(c->align);
     }
     j->places.len = n;
     if (!n && wrong_scope)
         j->why = xformat("its lines stand only in %s, not in %s", *seen ? seen : "the module's own scope",
-                         j->scope ? j->scope : j->inner ? j->inner : j->outer);
-    else if (!n && total) j->why = xstrdup("too few of its lines are in the target");
+                         scope_wanted(&j->scopes.ptr[0]));
+    else if (!n && total)
+        j->why = xstrdup("too few of its lines are in the target");
     free(seen);
 }
 
@@ -266,7 +144,9 @@ static void find_places(struct porter *k, struct job *j)
     keep_good(k, j);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------------ */
+/* ---- choosing
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 /* Hunks keep their order, and neighbours move alike: the best chain of candidates under both. */
 struct chain {
@@ -275,14 +155,20 @@ struct chain {
     bool any;
 };
 
-static double drift_cost(int32_t a, int32_t b) { return 0.02 * log2(1.0 + fabs((double)a - b)); }
+static double drift_cost(int32_t a, int32_t b)
+{
+    return 0.02 * log2(1.0 + fabs((double)a - b));
+}
 
 static bool before(const struct candidate *a, const struct candidate *b)
 {
     return a->edit_end <= b->edit_first && a->edit_first <= b->edit_first;
 }
 
-static double own_score(const struct candidate *c) { return 1.0 + 2.0 * c->score * c->score; }
+static double own_score(const struct candidate *c)
+{
+    return 1.0 + 2.0 * c->score * c->score;
+}
 
 static void choose_chain(struct porter *k)
 {
@@ -303,7 +189,8 @@ static void choose_chain(struct porter *k)
             for (size_t h = i > 12 ? i - 12 : 0; h < i; h++)
                 for (size_t b = 0; b < k->jobs.ptr[h].places.len; b++) {
                     const struct candidate *other = &k->jobs.ptr[h].places.ptr[b];
-                    double s = best[h * widest + b].score + own_score(mine) - drift_cost(mine->drift, other->drift);
+                    double s =
+                        best[h * widest + b].score + own_score(mine) - drift_cost(mine->drift, other->drift);
                     if (before(other, mine) && s > c->score) *c = (struct chain){s, h, b, true};
                 }
             if (c->score > end.score) end = (struct chain){c->score, i, a, true};
@@ -337,8 +224,8 @@ static int64_t outside(int32_t drift, int32_t low, int32_t high)
     return drift < low ? (int64_t)low - drift : drift > high ? (int64_t)drift - high : 0;
 }
 
-/* Two ways to lay the hunk over the same lines are told apart by their score alone; a whole exact match has a rival only in another
- * one. */
+/* Two ways to lay the hunk over the same lines are told apart by their score alone; a whole exact match has a
+ * rival only in another one. */
 static bool rivals(const struct candidate *a, const struct candidate *b)
 {
     if (a->score > 0.9995) return b->score > 0.9995;
@@ -346,8 +233,8 @@ static bool rivals(const struct candidate *a, const struct candidate *b)
     return b->score >= a->score * (overlap ? 0.99 : 0.92);
 }
 
-/* A rival that matches as well is told apart only by the neighbours' drift: the chosen one must lie within it, or very near, and
- * the rival far outside. Otherwise the place would be a guess. */
+/* A rival that matches as well is told apart only by the neighbours' drift: the chosen one must lie within
+ * it, or very near, and the rival far outside. Otherwise the place would be a guess. */
 static void reject_guesses(struct porter *k)
 {
     for (size_t i = 0; i < k->jobs.len; i++) {
@@ -368,12 +255,14 @@ static void reject_guesses(struct porter *k)
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------------- */
+/* ---- results
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 struct change {
     struct placed placed;
     size_t job, edit;
-    bool used;
+    bool import; /* put behind the last import, where no scope needs to agree */
 };
 typedef VEC(struct change) changes;
 
@@ -388,9 +277,69 @@ static void place_all(struct porter *k, changes *out)
                 place_edit(&k->to, &j->old, &j->places.ptr[j->chosen], &j->edits.ptr[n], &c->placed);
             } else {
                 c->placed.outcome = PORT_conflict;
-                c->placed.reason = xstrdup(j->why ? j->why : "its place does not keep the order of the patch");
+                c->placed.reason =
+                    xstrdup(j->why ? j->why : "its place does not keep the order of the patch");
             }
         }
+    }
+}
+
+/* An edit that only adds imports in the first column. */
+static bool adds_imports(const struct hunk_edit *e)
+{
+    bool any = false;
+    for (size_t i = 0; i < e->added.len; i++) {
+        struct slice s = e->added.ptr[i];
+        if (slice_blank(s)) continue;
+        if (!slice_starts(s, "import ") &&
+            !(slice_starts(s, "from ") && slice_has(s, " import ") && !slice_ends(s, "(")))
+            return false;
+        any = true;
+    }
+    return any && e->from == e->to;
+}
+
+/* The line behind the last import in the first column before the first class or def; 0 when there is none. */
+static uint32_t behind_imports(const struct target *g)
+{
+    uint32_t line = 0, limit = UINT32_MAX;
+    for (size_t i = 1; g->py && i < g->py->scopes.len; i++) {
+        const struct py_scope *s = &g->py->scopes.ptr[i];
+        if ((s->kind == PY_CLASS || s->kind == PY_FUNCTION) && s->at.start < limit) limit = s->at.start;
+    }
+    for (size_t i = 0; g->py && i < g->py->imports.len; i++) {
+        const struct py_import *m = &g->py->imports.ptr[i];
+        bool first_column = m->at.start == 0 || g->py->text[m->at.start - 1] == '\n';
+        if (m->scope || m->at.start >= limit || !first_column) continue;
+        uint32_t rows = m->at.row;
+        for (uint32_t k = m->at.start; k < m->at.end; k++) rows += g->py->text[k] == '\n';
+        if (rows > line) line = rows;
+    }
+    return line;
+}
+
+/* Where an import stands among the imports means nothing, so those whose neighbours the target lacks go
+ * behind the last one. */
+static void save_imports(const struct porter *k, changes *all)
+{
+    uint32_t at = behind_imports(&k->to), end = 0, next = UINT32_MAX;
+    for (size_t i = 0; at && i < all->len; i++) {
+        struct change *c = &all->ptr[i];
+        const struct hunk_edit *e = &k->jobs.ptr[c->job].edits.ptr[c->edit];
+        if (c->placed.outcome != PORT_conflict) {
+            if (c->placed.to > end) end = c->placed.to;
+            continue;
+        }
+        for (size_t n = i + 1; n < all->len && next == UINT32_MAX; n++)
+            if (all->ptr[n].placed.outcome != PORT_conflict) next = all->ptr[n].placed.from;
+        if (!adds_imports(e) || at < end || at > next) continue;
+        free(c->placed.reason);
+        c->placed = (struct placed){.from = at, .to = at, .outcome = PORT_adapted};
+        c->placed.reason = xstrdup("its neighbours are not in the target: put behind the last import");
+        for (size_t n = 0; n < e->added.len; n++)
+            buf_addf(&c->placed.text, "%.*s\n", SLICE_FMT(e->added.ptr[n]));
+        c->import = true;
+        end = at;
     }
 }
 
@@ -401,7 +350,10 @@ static void to_conflict(struct change *c, const char *why)
     c->placed = (struct placed){.outcome = PORT_conflict, .reason = xstrdup(why)};
 }
 
-static bool writes(const struct change *c) { return c->placed.outcome == PORT_carried || c->placed.outcome == PORT_adapted; }
+static bool writes(const struct change *c)
+{
+    return c->placed.outcome == PORT_carried || c->placed.outcome == PORT_adapted;
+}
 
 /* Each edit must lie behind the one before it, and in the scope it came from. */
 static void check_changes(struct porter *k, changes *all)
@@ -411,14 +363,14 @@ static void check_changes(struct porter *k, changes *all)
         struct change *c = &all->ptr[i];
         const struct job *j = &k->jobs.ptr[c->job];
         if (!writes(c)) continue;
-        const struct hunk_edit *e = &j->edits.ptr[c->edit];
-        const char *there = c->placed.from < c->placed.to ? scope_name(&k->to, c->placed.from)
-                                                          : scope_around(&k->to, c->placed.from, edit_indent(j, e));
-        if (c->placed.from < end) to_conflict(c, "it would overlap the edit before it");
-        else if (c->edit == 0 &&
-                 !place_agrees(&k->to, j, c->placed.from, c->placed.to, there, j->places.ptr[j->chosen].first))
+        bool same_scope = c->import || evidence_agrees(&j->scopes.ptr[c->edit], &k->to, c->placed.from,
+                                                       c->placed.to, j->places.ptr[j->chosen].first);
+        if (c->placed.from < end)
+            to_conflict(c, "it would overlap the edit before it");
+        else if (!same_scope)
             to_conflict(c, "it would land in another class or function");
-        else end = c->placed.to > c->placed.from ? c->placed.to : c->placed.from;
+        else
+            end = c->placed.to > c->placed.from ? c->placed.to : c->placed.from;
     }
 }
 
@@ -474,19 +426,24 @@ static void record(struct porter *k, changes *all)
         const struct hunk_edit *e = &j->edits.ptr[c->edit];
         struct port_edit *r = vec_push(&k->r->edits);
         bool found = c->placed.outcome != PORT_conflict;
-        *r = (struct port_edit){.line = e->patch_line + 1, .source = j->old.start + e->from + 1, .target = found ? c->placed.from + 1 : 0,
-                                .removed = e->to - e->from, .added = (uint32_t)e->added.len, .outcome = c->placed.outcome,
+        *r = (struct port_edit){.line = e->patch_line + 1,
+                                .source = j->old.start + e->from + 1,
+                                .target = found ? c->placed.from + 1 : 0,
+                                .removed = e->to - e->from,
+                                .added = (uint32_t)e->added.len,
+                                .outcome = c->placed.outcome,
                                 .reason = c->placed.reason};
-        const char *scope = !found ? "" : c->placed.from < c->placed.to ? scope_name(&k->to, c->placed.from)
-                                                                      : scope_around(&k->to, c->placed.from, edit_indent(j, e));
-        r->scope = xstrdup(scope);
+        size_t indent = j->scopes.ptr[c->edit].indent;
+        r->scope = xstrdup(found ? scope_at(&k->to, c->placed.from, c->placed.to, indent) : "");
         k->r->counts[r->outcome]++;
         buf_free(&c->placed.text);
     }
     vec_free(all);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static void add_job(struct porter *k, const struct hunk *h)
 {
@@ -494,12 +451,10 @@ static void add_job(struct porter *k, const struct hunk *h)
     j->h = h;
     j->old.start = h->old_len ? h->old_start - 1 : h->old_start;
     read_edits(k->p, j);
-    read_scope(j);
-    if (k->has_from && j->edits.len) {
-        const struct hunk_edit *e = &j->edits.ptr[0];
-        uint32_t line = j->old.start + e->from;
-        const char *scope = e->from < e->to ? scope_name(&k->from, line) : scope_around(&k->from, line, edit_indent(j, e));
-        if (k->from.py) j->scope = xstrdup(scope);
+    for (size_t i = 0; i < j->edits.len; i++) {
+        const struct hunk_edit *e = &j->edits.ptr[i];
+        evidence_read(vec_push(&j->scopes), h->section, &j->old, e, k->has_from ? &k->from : NULL,
+                      j->old.start + e->from);
     }
 }
 
@@ -510,13 +465,12 @@ static void free_job(struct job *j)
     vec_free(&j->old.lines);
     candidates_free(&j->places);
     free(j->why);
-    free(j->outer);
-    free(j->inner);
-    free(j->scope);
+    for (size_t i = 0; i < j->scopes.len; i++) evidence_free(&j->scopes.ptr[i]);
+    vec_free(&j->scopes);
 }
 
-void port_section(const struct patch *p, const struct patch_file *f, struct slice from, struct slice to, struct port *r,
-                  struct buf *post)
+void port_section(const struct patch *p, const struct patch_file *f, struct slice from, struct slice to,
+                  struct port *r, struct buf *post)
 {
     struct porter k = {.p = p, .f = f, .r = r};
     changes all = {0};
@@ -529,6 +483,7 @@ void port_section(const struct patch *p, const struct patch_file *f, struct slic
     choose_chain(&k);
     reject_guesses(&k);
     place_all(&k, &all);
+    save_imports(&k, &all);
     check_changes(&k, &all);
     splice(&k, &all, SIZE_MAX, post);
     if (!parses(&k, post)) drop_unparsable(&k, &all, post);

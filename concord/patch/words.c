@@ -1,17 +1,23 @@
-/* words.c - three-way merge inside lines: every token becomes a line of its own, then contents are merged as files are. */
+/* words.c - three-way merge inside lines: every token becomes a line of its own, then contents are merged as
+ * files are. */
 #include "concord/patch/words.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80; }
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+}
 
 /* A word, a run of blanks, or one other character; a newline is written as \001. */
 static size_t token_end(struct slice s, size_t i)
 {
     size_t k = i + 1;
-    if (is_word(s.ptr[i])) while (k < s.len && is_word(s.ptr[k])) k++;
-    else if (s.ptr[i] == ' ') while (k < s.len && s.ptr[k] == ' ') k++;
+    if (is_word(s.ptr[i]))
+        while (k < s.len && is_word(s.ptr[k])) k++;
+    else if (s.ptr[i] == ' ')
+        while (k < s.len && s.ptr[k] == ' ') k++;
     return k;
 }
 
@@ -19,8 +25,10 @@ static void tokens(struct slice s, struct buf *out)
 {
     for (size_t i = 0; i < s.len;) {
         size_t end = token_end(s, i);
-        if (s.ptr[i] == '\n') buf_addc(out, '\001');
-        else buf_add(out, s.ptr + i, end - i);
+        if (s.ptr[i] == '\n')
+            buf_addc(out, '\001');
+        else
+            buf_add(out, s.ptr + i, end - i);
         buf_addc(out, '\n');
         i = end;
     }
@@ -29,8 +37,10 @@ static void tokens(struct slice s, struct buf *out)
 static void untokens(struct slice s, struct buf *out)
 {
     for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == '\001') buf_addc(out, '\n');
-        else if (s.ptr[i] != '\n') buf_addc(out, s.ptr[i]);
+        if (s.ptr[i] == '\001')
+            buf_addc(out, '\n');
+        else if (s.ptr[i] != '\n')
+            buf_addc(out, s.ptr[i]);
     }
 }
 

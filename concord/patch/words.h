@@ -4,8 +4,8 @@
 
 #include "concord/patch/patch.h"
 
-/* Merges the change from old to new into mine, token by token. 0: *out has it; 1: both change the same or neighbouring
- * tokens. */
+/* Merges the change from old to new into mine, token by token. 0: *out has it; 1: both change the same or
+ * neighbouring tokens. */
 int merge_words(struct slice old, struct slice new, struct slice mine, struct buf *out);
 
 #endif
