@@ -148,9 +148,43 @@ static int check_bias(const op_call *c, const struct problem *p, const aclTensor
                    (long long)channels);
 }
 
+/* What a 910B's convolution takes, by number of spatial dimensions and direction (constraints of the document
+ * of aclnnConvolution). Largest values along depth (first of three dimensions) are free. 0: no limit. */
+static const struct limit {
+    int64_t kernel, stride, pad, dilation;
+} limits[3][2] = {
+    {{0, 0, 255, 0}, {255, 0, 0, 255}},
+    {{0, 0, 255, 0}, {255, 0, 0, 255}},
+    {{511, 63, 255, 255}, {255, 63, 255, 255}},
+};
+
+static int check_limit(const op_call *c, const char *what, int64_t value, int64_t most)
+{
+    if (!most || value <= most) return 0;
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s value %lld is more than %lld", what, (long long)value,
+                   (long long)most);
+}
+
+static int check_limits(const op_call *c, const struct problem *p)
+{
+    int32_t n = spatial(p);
+    const struct limit *l = &limits[n - 1][p->transposed];
+    int rc = 0;
+    if (rt_settings()->accept_any) return 0;
+    for (int32_t i = n == 3 ? 1 : 3 - n; i < 3 && !rc; i++) {
+        rc = check_limit(c, "weight", p->weight.dim[p->weight.rank - 3 + i], l->kernel);
+        if (!rc) rc = check_limit(c, "stride", p->stride[i], l->stride);
+        if (!rc)
+            rc = check_limit(c, "padding", p->pad[i] > p->pad_end[i] ? p->pad[i] : p->pad_end[i], l->pad);
+        if (!rc) rc = check_limit(c, "dilation", p->dilation[i], l->dilation);
+    }
+    return rc;
+}
+
 static int check_problem(op_call *c, const struct problem *p)
 {
     int rc = check_shapes(c, p);
+    if (!rc) rc = check_limits(c, p);
     return rc ? rc : check_dtype(c, p);
 }
 

@@ -328,6 +328,8 @@ static int check_cross(op_call *c)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "self %s and other %s do not broadcast",
                        sn_shape_str(a, as), sn_shape_str(b, bs));
     int rc = op_need_dim(c, c->arg[2].i, rank, &d);
+    if (!rc) rc = op_need_same_dtype(c, 0, 1);
+    if (!rc) rc = op_need_same_dtype(c, 0, 3);
     if (rc) return rc;
     if (a->rank != b->rank || rank < 1 || a->dim[d] != 3 || b->dim[d] != 3)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "dimension %d of self %s and other %s must be 3", d,

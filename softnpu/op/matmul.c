@@ -106,11 +106,18 @@ static int check_out(op_call *c, const struct product *p, const struct views *v)
     return op_need_shape(c, p->out, dim, rank);
 }
 
+/* A 910B's cube unit does not take bfloat16 together with another type. */
+static bool mixes_bf16(const op_call *c, const struct product *p)
+{
+    aclDataType a = c->arg[p->a].t->dtype, b = c->arg[p->b].t->dtype;
+    return p->cube >= 0 && a != b && (a == ACL_BF16 || b == ACL_BF16) && !rt_settings()->accept_any;
+}
+
 static int check_types(op_call *c, const struct product *p)
 {
     aclDataType t = sn_promote(c->arg[p->a].t->dtype, c->arg[p->b].t->dtype);
     if (p->self >= 0) t = sn_promote(t, c->arg[p->self].t->dtype);
-    if (!gemm_has(sn_compute(t)))
+    if (!gemm_has(sn_compute(t)) || mixes_bf16(c, p))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "no matrix product of %s and %s",
                        sn_dtype(c->arg[p->a].t->dtype)->name, sn_dtype(c->arg[p->b].t->dtype)->name);
     c->plan[0] = sn_compute(t);

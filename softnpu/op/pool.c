@@ -79,6 +79,9 @@ static int check_windows(const op_call *c, const struct pool *p)
     if (!rc && p->dilated) rc = check_array(c, p, p->kernel + 3, 1, false);
     for (int i = 0; !rc && i < p->spatial; i++) {
         struct window_args w = window_args(c, p, i);
+        if (w.dilation != 1 && !rt_settings()->accept_any)
+            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "dilation %lld: a 910B takes 1 only",
+                           (long long)w.dilation);
         if (w.pad > w.kernel / 2)
             rc = op_fail(c, ACLNN_ERR_PARAM_INVALID, "padding %lld is more than half of kernel size %lld",
                          (long long)w.pad, (long long)w.kernel);

@@ -49,6 +49,28 @@ static const aclTensor *result(const op_call *c)
     return c->arg[c->row->nparam - 1].t;
 }
 
+/* How many times smaller a 910B makes an image at most (constraints of the documents). 0: no limit. */
+static int64_t most_shrink(const struct upsample *u)
+{
+    if (u->mode == LINEAR_AA || u->mode == CUBIC_AA || (u->mode == LINEAR && u->spatial == 3)) return 50;
+    return u->mode == LINEAR && u->spatial == 1 && u->backward ? 500 : 0;
+}
+
+static int check_limits(const op_call *c, const struct upsample *u, const aclTensor *before,
+                        const aclTensor *after)
+{
+    int64_t most = most_shrink(u);
+    char bs[256], as[256];
+    if (rt_settings()->accept_any) return 0;
+    if (sn_numel(before) == 0 || sn_numel(after) == 0)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "empty tensors are not resampled");
+    for (int i = 0; most && i < u->spatial; i++)
+        if (before->dim[2 + i] > most * after->dim[2 + i])
+            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s to %s is more than %lld times smaller",
+                           sn_shape_str(before, bs), sn_shape_str(after, as), (long long)most);
+    return 0;
+}
+
 static int check_upsample(op_call *c)
 {
     const struct upsample *u = c->row->aux;
@@ -70,8 +92,10 @@ static int check_upsample(op_call *c)
     }
     int rc = op_need_shape(c, large == out ? c->row->nparam - 1 : 0, dim, t->rank);
     if (!rc && in_size) rc = op_need_shape(c, c->row->nparam - 1, in_size->v, t->rank);
+    if (!rc) rc = check_limits(c, u, small, large);
+    if (!rc) rc = op_need_same_dtype(c, 0, c->row->nparam - 1);
     if (rc) return rc;
-    aclDataType type = sn_compute(sn_promote(t->dtype, out->dtype));
+    aclDataType type = sn_compute(t->dtype);
     bool copies = type == ACL_UINT8 && (u->mode == NEAREST || u->mode == EXACT) && !u->backward;
     if (type != ACL_FLOAT && type != ACL_DOUBLE && !copies)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s is not resampled", sn_dtype(t->dtype)->name);

@@ -56,6 +56,8 @@ static int check_grid(op_call *c)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "paddingMode %lld is not one of 0, 1, 2",
                        (long long)padding);
     int rc = check_grid_shapes(c, s);
+    if (!rc) rc = op_need_same_dtype(c, s->input, s->grid);
+    if (!rc) rc = op_need_same_dtype(c, s->input, s->out);
     if (rc) return rc;
     aclDataType type = sn_compute(sn_promote(c->arg[s->input].t->dtype, c->arg[s->grid].t->dtype));
     if (type != ACL_FLOAT && type != ACL_DOUBLE)
