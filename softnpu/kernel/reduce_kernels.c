@@ -5,8 +5,7 @@
 #include <complex.h>
 #include <stdbool.h>
 
-/* ---- folds with one plane: a = step(a, x), merged with the same or another associative step
- * ---------------------- */
+/* ---- folds with one plane: a = step(a, x), merged with the same or another associative step -------------- */
 
 #define IDENTITY(x) (x)
 #define F32_VECTOR(p) VD_FROM_F32(p)
@@ -188,8 +187,7 @@ SCALAR_FOLD(bool_all, uint8_t, int64_t, 1, S_ALL, S_ALL)
 SCALAR_FOLD(f32_pow, float, double, 0.0, S_POW, S_SUM)
 SCALAR_FOLD(f64_pow, double, double, 0.0, S_POW, S_SUM)
 
-/* ---- argmax, argmin: value and index
- * ---------------------------------------------------------------------------- */
+/* ---- argmax, argmin: value and index --------------------------------------------------------------------- */
 
 /* x takes the place of the value so far: it is better, or it is the first NaN. */
 #define GREATER(x, a) ((x) > (a) || ((x) != (x) && (a) == (a)))
@@ -284,8 +282,7 @@ ARG_FOLD(f32_argmin, float, double, LESS, f32_first_min)
 ARG_FOLD(f64_argmin, double, double, LESS, f64_first_min)
 ARG_FOLD(i64_argmin, int64_t, int64_t, LESS, i64_first_min)
 
-/* ---- count, mean, squared distances (Chan's merge, Welford's step)
- * ------------------------------------------------ */
+/* ---- count, mean, squared distances (Chan's merge, Welford's step) --------------------------------------- */
 
 static void zero_init(void *acc, int64_t ld, int64_t n)
 {
@@ -355,8 +352,7 @@ static inline double lanes_sum(const vd lane[V_CHAINS])
 MOMENTS(f32_moments, float, F32_VECTOR)
 MOMENTS(f64_moments, double, F64_VECTOR)
 
-/* ---- log of the sum of exponentials
- * ------------------------------------------------------------------------------ */
+/* ---- log of the sum of exponentials ---------------------------------------------------------------------- */
 
 static void logsum_init(void *acc, int64_t ld, int64_t n)
 {
@@ -414,8 +410,7 @@ static double f64_expsum(const double *x, int64_t n, double top)
 LOGSUM(f32, float)
 LOGSUM(f64, double)
 
-/* ---- the table
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------- */
 
 #define ROW(name, planes)                                                                                    \
     {                                                                                                        \

@@ -23,9 +23,7 @@ static inline double lanes_total(const vf *lane)
     return sum;
 }
 
-/* ---- softmax
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------------------- */
 
 #define LARGER(x, m) ((x) > (m) || (x) != (x) ? (x) : (m))
 
@@ -184,8 +182,7 @@ static void f64_log_softmax_grad(void *out, const void *grad, const void *result
     for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - exp(y[i]) * sum;
 }
 
-/* ---- normalisations
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- normalisations -------------------------------------------------------------------------------------- */
 
 static inline double vd_total(const vd *lane)
 {

@@ -141,9 +141,7 @@ static int run_group_norm(op_call *c)
     return 0;
 }
 
-/* ---- backward
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------------------- */
 
 /* Output i of dx, dgamma, dbeta, or NULL if it is not asked for. */
 static const aclTensor *grad_out(const op_call *c, const struct group_grad_spec *s, int i)

@@ -104,8 +104,8 @@ static int run_aminmax(op_call *c)
     return 0;
 }
 
-/* ---- finishing: from accumulators to results, in place
- * --------------------------------------------------------------- */
+/* ---- finishing: from accumulators to results, in place ---------------------------------------------------
+ */
 
 static void finish_mean(const op_call *c, const struct reduced *r)
 {
@@ -142,8 +142,7 @@ static void finish_logsumexp(const op_call *c, const struct reduced *r)
     for (int64_t i = 0; i < r->kept; i++) top[i] += log(sum[i]);
 }
 
-/* ---- norms
- * ------------------------------------------------------------------------------------------------------------
+/* ---- norms -----------------------------------------------------------------------------------------------
  */
 
 static double norm_order(const op_call *c)
@@ -168,25 +167,74 @@ static int check_norm(op_call *c)
     return rc;
 }
 
-static int run_norm(op_call *c)
+/* p-norms of `what`, whose fold and exponent are set here; one double a result. */
+static int norms(op_call *c, struct reduction *what, double p, struct reduced *r)
 {
-    const struct reduce_spec *s = spec_of(c);
-    double p = norm_order(c);
-    struct reduction what = {
-        .self = c->arg[0].t, .dims = (uint32_t)c->plan[PLAN_DIMS], .op = norm_fold(p), .p = p};
-    struct reduced r;
-    what.as = element_type(c);
-    int rc = reduce_run(c, &what, &r);
+    what->op = norm_fold(p);
+    what->p = p;
+    int rc = reduce_run(c, what, r);
     if (rc) return rc;
-    double *a = r.acc;
-    for (int64_t i = 0; i < r.kept && what.op == RED_SQUARE; i++) a[i] = sqrt(a[i]);
-    for (int64_t i = 0; i < r.kept && what.op == RED_POW; i++) a[i] = pow(a[i], 1 / p);
-    store(c, s->out[0], &r, 0, r.dtype);
+    double *a = r->acc;
+    for (int64_t i = 0; i < r->kept && what->op == RED_SQUARE; i++) a[i] = sqrt(a[i]);
+    for (int64_t i = 0; i < r->kept && what->op == RED_POW; i++) a[i] = pow(a[i], 1 / p);
     return 0;
 }
 
-/* ---- equal
- * -------------------------------------------------------------------------------------------------------------
+static int run_norm(op_call *c)
+{
+    struct reduction what = {
+        .self = c->arg[0].t, .dims = (uint32_t)c->plan[PLAN_DIMS], .as = element_type(c)};
+    struct reduced r;
+    int rc = norms(c, &what, norm_order(c), &r);
+    if (rc) return rc;
+    store(c, spec_of(c)->out[0], &r, 0, r.dtype);
+    return 0;
+}
+
+/* Slices along a dimension whose norm exceeds a bound are scaled down to it. aux: place of out. */
+static const int renorm_out = 4, renorm_in_place = 0;
+
+static int check_renorm(op_call *c)
+{
+    const aclTensor *self = c->arg[0].t;
+    int32_t dim;
+    int rc = op_need_dim(c, c->arg[2].i, self->rank, &dim);
+    if (rc) return rc;
+    c->plan[PLAN_DIMS] = ((1u << self->rank) - 1) & ~(1u << dim);
+    double p = norm_order(c), most = sn_scalar_f64(c->arg[3].s);
+    if (self->rank < 2)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "self has %d dimensions, slices need 2", self->rank);
+    if (p <= 0) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "p is %g, it must be positive", p);
+    if (most < 0) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "maxNorm is %g, it must not be negative", most);
+    return op_need_same_shape(c, 0, *(const int *)c->row->aux);
+}
+
+static void scale_f32(int64_t n, void *const *p, int64_t index, const void *ctx)
+{
+    (void)index, (void)ctx;
+    const float *x = p[1], *factor = p[2];
+    for (int64_t i = 0; i < n; i++) ((float *)p[0])[i] = x[i] * factor[i];
+}
+
+static int run_renorm(op_call *c)
+{
+    const aclTensor *self = c->arg[0].t, *out = c->arg[*(const int *)c->row->aux].t;
+    struct reduction what = {.self = self, .dims = (uint32_t)c->plan[PLAN_DIMS], .as = self->dtype};
+    struct reduced r;
+    int rc = norms(c, &what, norm_order(c), &r);
+    if (rc) return rc;
+    double *factor = r.acc, most = sn_scalar_f64(c->arg[3].s);
+    for (int64_t i = 0; i < r.kept; i++) factor[i] = factor[i] > most ? most / (factor[i] + 1e-7) : 1;
+    int64_t dim[SN_MAX_DIMS];
+    for (int32_t d = 0; d < self->rank; d++) dim[d] = what.dims >> d & 1 ? 1 : self->dim[d];
+    aclTensor factors;
+    sn_wrap(&factors, ACL_DOUBLE, self->rank, dim, factor);
+    struct ew_operand operand[] = {
+        {out, ACL_FLOAT, NULL}, {self, ACL_FLOAT, NULL}, {&factors, ACL_FLOAT, NULL}};
+    return ew_run(c, operand, 1, 2, scale_f32, NULL);
+}
+
+/* ---- equal -----------------------------------------------------------------------------------------------
  */
 
 static int check_equal(op_call *c)
@@ -245,8 +293,7 @@ static int run_equal(op_call *c)
     return 0;
 }
 
-/* ---- the rows
- * ----------------------------------------------------------------------------------------------------------
+/* ---- the rows --------------------------------------------------------------------------------------------
  */
 
 #define LIST_KEEP .dims = 1, .keep = 2

@@ -111,9 +111,7 @@ static const struct search_spec search_tensor = {.sequence = 0, .values = 1, .so
                                                  .scalar = true},
                                 search_bucket = {.sequence = 1, .values = 0, .out = 4};
 
-/* ---- counts
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- counts ---------------------------------------------------------------------------------------------- */
 
 static int check_bincount(op_call *c)
 {

@@ -409,3 +409,132 @@ def test_counts():
     check(lambda t, w: torch.bincount(t, w), x, make((100,), seed=54))
     check(lambda t: torch.histc(t, 13, -2, 2), make((500,), seed=55))
     check(lambda t: torch.histc(t, 10), make((500,), seed=56))
+
+
+# ---- what only this device has, and rarer losses
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_ctc(reduction, zero):
+    x = make((12, 3, 6), seed=60).log_softmax(2)
+    targets = torch.tensor([[1, 2, 2, 5], [3, 3, 3, 3], [4, 1, 0, 0]])
+    lengths, sizes = (12, 5, 9), (4, 4, 2)  # the second sample cannot be aligned: infinite loss
+    flat = torch.cat([t[:n] for t, n in zip(targets, sizes)])
+    for t in (targets, flat):
+        out = []
+        for device in ("cpu", "npu"):
+            a = x.detach().clone().to(device).requires_grad_()
+            loss = F.ctc_loss(a, t.to(device), lengths, sizes, reduction=reduction, zero_infinity=zero)
+            if zero:
+                loss.sum().backward()
+            out.append([loss.detach().to("cpu"), a.grad.to("cpu") if zero else None])
+        torch.testing.assert_close(out[1][0], out[0][0], rtol=1e-5, atol=1e-5)
+        if zero:
+            torch.testing.assert_close(out[1][1], out[0][1], rtol=1e-4, atol=1e-5)
+
+
+def test_renorm():
+    x = make((5, 7, 3), seed=61)
+    for p, dim in itertools.product((1, 2, 3.5), range(3)):
+        check(lambda t: torch.renorm(t, p, dim, 2.0), x)
+    d = npu(x)
+    d.renorm_(2, 1, 1.5)
+    same(d, x.renorm(2, 1, 1.5))
+
+
+def test_multilabel_margin():
+    x = make((4, 6), seed=62)
+    t = torch.tensor([[0, 3, -1, 1, 2, 2], [5, -1, 0, 0, 0, 0], [-1] * 6, [0, 1, 2, 3, 4, 5]])
+    for reduction in ("none", "mean", "sum"):
+        out = F.multilabel_margin_loss(npu(x), npu(t), reduction=reduction)
+        same(out, F.multilabel_margin_loss(x, t, reduction=reduction))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_fused_cross_entropy(reduction, smoothing):
+    x, w = make((10, 7), seed=63), make((7,), seed=64).abs()
+    t = torch.randint(0, 7, (10,), generator=torch.Generator().manual_seed(65))
+    t[4] = -100
+    for weight in (None, w):
+        a, d = x.clone().requires_grad_(), npu(x).requires_grad_()
+        want = F.cross_entropy(a, t, weight, reduction=reduction, label_smoothing=smoothing)
+        loss, log_prob, _, _ = torch_npu.npu_cross_entropy_loss(
+            d, npu(t), None if weight is None else npu(weight), reduction=reduction, label_smoothing=smoothing
+        )
+        same(loss.reshape(want.shape), want)
+        same(log_prob, x.log_softmax(1))
+        want.backward(torch.ones_like(want))
+        loss.backward(torch.ones(loss.shape).npu())
+        same(d.grad, a.grad)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fused_norms(dtype):
+    a, b, g, s = make((4, 6, 20), dtype, 66), make((4, 6, 20), dtype, 67), make((20,), dtype, 68), make((20,), dtype, 69)
+    x = a.double() + b.double()
+    rms = F.rms_norm(x, (20,), g.double(), 1e-6)
+    y, rstd, total = torch_npu.npu_add_rms_norm(npu(a), npu(b), npu(g), 1e-6)
+    same([y, total], [rms.to(dtype), x.to(dtype)], 3)
+    same(rstd, (1 / (x.square().mean(2, keepdim=True) + 1e-6).sqrt()).float())
+    y, mean, rstd, total = torch_npu.npu_add_layer_norm(npu(a), npu(b), npu(g), npu(s), 1e-5, True)
+    same([y, total], [F.layer_norm(x, (20,), g.double(), s.double(), 1e-5).to(dtype), x.to(dtype)], 3)
+    mean, rstd, y = torch_npu.npu_deep_norm(npu(a), npu(b), npu(s), npu(g), 0.5, 1e-5)
+    want = F.layer_norm(a.double() * 0.5 + b.double(), (20,), g.double(), s.double(), 1e-5)
+    same(y, want.to(dtype), 3)
+    y, _ = torch_npu.npu_gemma_rms_norm(npu(a), npu(g), 1e-6)
+    same(y, F.rms_norm(a.double(), (20,), 1 + g.double(), 1e-6).to(dtype), 3)
+
+
+def test_deep_norm_gradient():
+    a, b, g, s = make((5, 8), seed=70), make((5, 8), seed=71), make((8,), seed=72), make((8,), seed=73)
+    cpu = [t.double().requires_grad_() for t in (a, b, s, g)]
+    device = [npu(t).requires_grad_() for t in (a, b, s, g)]
+    F.layer_norm(cpu[0] * 0.3 + cpu[1], (8,), cpu[3], cpu[2], 1e-5).backward(torch.linspace(0, 1, 40).reshape(5, 8).double())
+    torch_npu.npu_deep_norm(*device, 0.3, 1e-5)[2].backward(torch.linspace(0, 1, 40).reshape(5, 8).npu())
+    same([t.grad for t in device], [t.grad.float() for t in cpu], 10)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_group_norm_swish(dtype):
+    x, g, s = make((2, 6, 5, 4), dtype, 74), make((6,), dtype, 75), make((6,), dtype, 76)
+    want = F.group_norm(x.double(), 3, g.double(), s.double(), 1e-5)
+    same(torch_npu.npu_group_norm_silu(npu(x), npu(g), npu(s), 3, 1e-5)[0], F.silu(want).to(dtype), 3)
+    cpu = [t.double().requires_grad_() for t in (x, g, s)]
+    device = [npu(t).requires_grad_() for t in (x, g, s)]
+    y = F.group_norm(cpu[0], 3, cpu[1], cpu[2], 1e-5)
+    y = y * torch.sigmoid(1.7 * y)
+    z = torch_npu.npu_group_norm_swish(device[0], 3, device[1], device[2], 1e-5, 1.7)
+    z = z[0] if isinstance(z, (tuple, list)) else z
+    same(z, y.to(dtype), 3)
+    y.backward(torch.ones_like(y))
+    z.backward(torch.ones(x.shape, dtype=dtype).npu())
+    same([t.grad for t in device], [t.grad.to(dtype) for t in cpu], 10)
+
+
+def test_batch_norm_parts():
+    x, dy = make((6, 4, 5, 3), seed=77), make((6, 4, 5, 3), seed=78)
+    w, b = make((4,), seed=79), make((4,), seed=80)
+    mean, invstd = torch.batch_norm_stats(npu(x), 1e-5)
+    want = x.double().transpose(0, 1).reshape(4, -1)
+    same(mean, want.mean(1).float())
+    same(invstd, (1 / (want.var(1, correction=0) + 1e-5).sqrt()).float())
+    cpu = [t.double().requires_grad_() for t in (x, w, b)]
+    y = F.batch_norm(cpu[0], None, None, cpu[1], cpu[2], True)
+    same(torch.batch_norm_elemt(npu(x), npu(w), npu(b), mean, invstd, 1e-5), y.float(), 10)
+    y.backward(dy.double())
+    parts = torch.batch_norm_backward_reduce(npu(dy), npu(x), mean, invstd, npu(w), True, True, True)
+    sum_dy, sum_dy_xmu, grad_w, grad_b = parts
+    same([grad_w, grad_b], [cpu[1].grad.float(), cpu[2].grad.float()], 10)
+    count = torch.tensor([30, 60], dtype=torch.int32)
+    dx = torch.batch_norm_backward_elemt(npu(dy), npu(x), mean, invstd, npu(w), sum_dy, sum_dy_xmu, npu(count))
+    same(dx, cpu[0].grad.float(), 10)
+    halves = [torch.batch_norm_stats(npu(h), 1e-5) for h in (x[:2], x[2:])]
+    running = [torch.zeros(4).npu(), torch.ones(4).npu()]
+    merged = torch.batch_norm_gather_stats_with_counts(
+        npu(x), torch.stack([h[0] for h in halves]), torch.stack([h[1] for h in halves]), *running, 0.1, 1e-5,
+        torch.tensor([30.0, 60.0]).npu(),
+    )
+    same(list(merged), [mean.cpu(), invstd.cpu()], 5)
+    same(running[1], (0.9 + 0.1 * want.var(1)).float())
