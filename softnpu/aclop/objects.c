@@ -1,5 +1,5 @@
-/* objects.c - the older operator path's objects: tensor descriptors, data buffers, attributes; and running an
- * operator by its type name, which the software device does not do: it fails with that name. */
+/* objects.c - the older operator path's objects: tensor descriptors, data buffers, attributes. */
+#include "softnpu/aclop/objects.h"
 #include "softnpu/runtime/internal.h"
 #include "softnpu/tensor/tensor.h"
 
@@ -9,11 +9,6 @@
 
 /* ---- data buffers
  * ---------------------------------------------------------------------------------------------- */
-
-typedef struct aclDataBuffer {
-    void *data;
-    size_t size;
-} aclDataBuffer;
 
 ACL_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
 ACL_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *b);
@@ -58,20 +53,6 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer *b)
 
 /* ---- tensor descriptors
  * ------------------------------------------------------------------------------------------ */
-
-struct shape {
-    int n;
-    int64_t *dim;
-};
-typedef struct aclTensorDesc {
-    aclDataType dtype;
-    aclFormat format, storage_format;
-    struct shape shape, storage_shape;
-    char *name;
-    int placement;
-    void *constant;
-    size_t constant_size;
-} aclTensorDesc;
 
 ACL_EXPORT aclTensorDesc *aclCreateTensorDesc(aclDataType dtype, int n, const int64_t *dims,
                                               aclFormat format);
@@ -208,17 +189,6 @@ aclError aclSetTensorConst(aclTensorDesc *d, void *data, size_t size)
 /* ---- attributes: name, type and value, the last setting of a name counts
  * ------------------------------------------- */
 
-struct attr {
-    char *name;
-    char type; /* b i f s t, upper case: a list; L: a list of lists */
-    size_t size;
-    void *value;
-    struct attr *next;
-};
-typedef struct aclopAttr {
-    struct attr *first;
-} aclopAttr;
-
 ACL_EXPORT aclopAttr *aclopCreateAttr(void);
 ACL_EXPORT void aclopDestroyAttr(const aclopAttr *a);
 
@@ -319,25 +289,3 @@ aclError aclopSetAttrListListInt(aclopAttr *a, const char *name, int n, const in
     free(flat);
     return code;
 }
-
-/* ---- running
- * -----------------------------------------------------------------------------------------------------------
- */
-
-static int no_operator(const char *type)
-{
-    return rt_fail(
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-        "operator type %s (aclopCompileAndExecute) is not supported by the software device (softnpu)",
-        type ? type : "(null)");
-}
-
-#define RUN(function)                                                                                        \
-    ACL_EXPORT aclError function(const char *type);                                                          \
-    aclError function(const char *type)                                                                      \
-    {                                                                                                        \
-        return no_operator(type);                                                                            \
-    }
-RUN(aclopCompileAndExecute)
-RUN(aclopCompileAndExecuteV2)
-RUN(aclopExecuteV2)

@@ -86,6 +86,7 @@ enum op_flags {
                            end before it returns, with `out` being the caller's own objects (op_out_shape) */
     OPF_BIG = 2,        /* never worth running on the launching thread */
     OPF_NOCHECK = 4,    /* check does all dtype checks itself (accept.tsv not applied) */
+    OPF_INTERNAL = 8,   /* an operator type of the older path (aclop/), which has no exported functions */
 };
 
 struct op_call {

@@ -1,7 +1,7 @@
 /* rnn.c - LSTM and GRU over sequences, forward and backward, and the fused LSTM cell. Arithmetic is f32. */
 #include "softnpu/kernel/vmath.h"
-#include "softnpu/op/gemm.h"
 #include "softnpu/op/rnn_cell.h"
+#include "softnpu/op/rnn_util.h"
 #include "softnpu/op/view.h"
 
 #include <string.h>
@@ -138,44 +138,6 @@ static int need_even_steps(op_call *c, const struct frame *f)
     return 0;
 }
 
-/* ---- matrices
- * ------------------------------------------------------------------------------------------------------ */
-
-/* c (m by n) = op(a) op(b) + beta c; a is m by k, or k by m when ta; b is k by n, or n by k when tb. */
-static void product(op_call *call, int64_t m, int64_t n, int64_t k, const float *a, bool ta, const float *b,
-                    bool tb, float beta, float *c)
-{
-    struct gemm g;
-    if (m == 0 || n == 0) return;
-    gemm_init(&g, ACL_FLOAT, m, n, k);
-    g.a = (struct mat){.p = (void *)(uintptr_t)a, .rs = ta ? 1 : k, .cs = ta ? m : 1};
-    g.b = (struct mat){.p = (void *)(uintptr_t)b, .rs = tb ? 1 : n, .cs = tb ? k : 1};
-    g.c = (struct mat){.p = c, .rs = n, .cs = 1};
-    g.alpha = 1;
-    g.beta = beta;
-    gemm_run(call, &g);
-}
-
-static float *floats(op_call *c, int64_t n)
-{
-    float *p = op_scratch(c, (size_t)(n + 1) * sizeof *p);
-    memset(p, 0, (size_t)n * sizeof *p);
-    return p;
-}
-
-/* rows of `columns` numbers += bias */
-static void add_bias(float *x, int64_t rows, int64_t columns, const float *bias)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < columns; k++) x[r * columns + k] += bias[k];
-}
-
-static void add_rows(float *sum, const float *x, int64_t rows, int64_t columns)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t k = 0; k < columns; k++) sum[k] += x[r * columns + k];
-}
-
 static const float *param(op_call *c, const struct frame *f, int64_t pass, int which)
 {
     return op_in(c, c->arg[f->at->params].tl->v[pass * (f->bias ? 4 : 2) + which], ACL_FLOAT);
@@ -256,22 +218,22 @@ static void run_pass(op_call *c, const struct frame *f, int64_t pass, const floa
     int64_t rows = f->steps * f->batch, state = f->batch * f->hidden, columns = f->gate_columns;
     bool gru = f->at->gates == 3;
     const float *w_h = param(c, f, pass, 1), *h = h0, *cell = c0;
-    float *hidden = gru ? floats(c, f->batch * columns) : NULL;
-    product(c, rows, columns, pass_width(f, pass), x, false, param(c, f, pass, 0), true, 0, k->gates);
-    if (f->bias) add_bias(k->gates, rows, columns, param(c, f, pass, 2));
-    if (f->bias && !gru) add_bias(k->gates, rows, columns, param(c, f, pass, 3));
+    float *hidden = gru ? rnn_floats(c, f->batch * columns) : NULL;
+    rnn_product(c, rows, columns, pass_width(f, pass), x, false, param(c, f, pass, 0), true, 0, k->gates);
+    if (f->bias) rnn_add_bias(k->gates, rows, columns, param(c, f, pass, 2));
+    if (f->bias && !gru) rnn_add_bias(k->gates, rows, columns, param(c, f, pass, 3));
     for (int64_t n = 0; n < f->steps; n++) {
         int64_t t = step_at(f, pass, n), at = t * state;
         float *gates = k->gates + t * f->batch * columns;
         if (gru) {
-            product(c, f->batch, columns, f->hidden, h, false, w_h, true, 0, hidden);
-            if (f->bias) add_bias(hidden, f->batch, columns, param(c, f, pass, 3));
+            rnn_product(c, f->batch, columns, f->hidden, h, false, w_h, true, 0, hidden);
+            if (f->bias) rnn_add_bias(hidden, f->batch, columns, param(c, f, pass, 3));
             gru_cell(f->batch, f->hidden, gates, hidden, h, k->h + at);
             for (int64_t r = 0; r < f->batch; r++)
                 memcpy(k->hn + at + r * f->hidden, hidden + r * columns + 2 * f->hidden,
                        (size_t)f->hidden * sizeof(float));
         } else {
-            product(c, f->batch, columns, f->hidden, h, false, w_h, true, 1, gates);
+            rnn_product(c, f->batch, columns, f->hidden, h, false, w_h, true, 1, gates);
             lstm_cell(f->batch, f->hidden, gates, cell, k->c + at, k->tanhc + at, k->h + at);
             cell = k->c + at;
         }
@@ -284,8 +246,8 @@ static void run_pass(op_call *c, const struct frame *f, int64_t pass, const floa
 static struct kept new_kept(op_call *c, const struct frame *f)
 {
     int64_t states = f->steps * f->batch * f->hidden;
-    return (struct kept){floats(c, f->steps * f->batch * f->gate_columns), floats(c, states),
-                         floats(c, states), floats(c, states), floats(c, states)};
+    return (struct kept){rnn_floats(c, f->steps * f->batch * f->gate_columns), rnn_floats(c, states),
+                         rnn_floats(c, states), rnn_floats(c, states), rnn_floats(c, states)};
 }
 
 static void save_pass(op_call *c, const struct frame *f, int64_t pass, const struct kept *k)
@@ -309,9 +271,9 @@ static int run_forward(op_call *c, bool lstm)
     int64_t state = f.batch * f.hidden, wide = f.directions * f.hidden;
     const float *x = time_major(c, &f, c->arg[0].t), *h0 = initial(c, &f, 0),
                 *c0 = lstm ? initial(c, &f, 1) : NULL;
-    float *h_end = floats(c, f.passes * state), *c_end = lstm ? floats(c, f.passes * state) : NULL;
+    float *h_end = rnn_floats(c, f.passes * state), *c_end = lstm ? rnn_floats(c, f.passes * state) : NULL;
     for (int64_t layer = 0; layer < f.passes / f.directions; layer++) {
-        float *y = floats(c, f.steps * f.batch * wide);
+        float *y = rnn_floats(c, f.steps * f.batch * wide);
         for (int64_t d = 0; d < f.directions; d++) {
             int64_t pass = layer * f.directions + d;
             struct kept k = new_kept(c, &f);
@@ -356,7 +318,7 @@ static struct kept restore_pass(op_call *c, const struct frame *f, int64_t pass)
 /* A gradient that may be missing: [n] floats, zeros then. A copy, since the passes change it. */
 static float *gradient(op_call *c, int arg, int64_t n)
 {
-    float *g = floats(c, n);
+    float *g = rnn_floats(c, n);
     if (c->arg[arg].t && sn_numel(c->arg[arg].t))
         memcpy(g, op_in(c, c->arg[arg].t, ACL_FLOAT), (size_t)n * sizeof *g);
     return g;
@@ -367,7 +329,7 @@ static float *states_before(op_call *c, const struct frame *f, int64_t pass, con
                             const float *first)
 {
     int64_t state = f->batch * f->hidden;
-    float *before = floats(c, f->steps * state);
+    float *before = rnn_floats(c, f->steps * state);
     for (int64_t n = 0; n < f->steps; n++) {
         const float *from = n ? states + step_at(f, pass, n - 1) * state : first;
         memcpy(before + step_at(f, pass, n) * state, from, (size_t)state * sizeof *before);
@@ -382,14 +344,14 @@ static void store_params(op_call *c, const struct frame *f, int64_t pass, const 
 {
     int64_t rows = f->steps * f->batch, columns = f->gate_columns, width = pass_width(f, pass);
     const aclTensor *const *to = (const aclTensor *const *)c->arg[out].tl->v + pass * (f->bias ? 4 : 2);
-    float *w_x = floats(c, columns * width), *w_h = floats(c, columns * f->hidden);
-    product(c, columns, width, rows, dgx, true, x, false, 0, w_x);
-    product(c, columns, f->hidden, rows, dgh, true, before, false, 0, w_h);
+    float *w_x = rnn_floats(c, columns * width), *w_h = rnn_floats(c, columns * f->hidden);
+    rnn_product(c, columns, width, rows, dgx, true, x, false, 0, w_x);
+    rnn_product(c, columns, f->hidden, rows, dgh, true, before, false, 0, w_h);
     op_out_done(c, to[0], ACL_FLOAT, w_x);
     op_out_done(c, to[1], ACL_FLOAT, w_h);
     for (int i = 0; f->bias && i < 2; i++) {
-        float *sum = floats(c, columns);
-        add_rows(sum, i ? dgh : dgx, rows, columns);
+        float *sum = rnn_floats(c, columns);
+        rnn_add_rows(sum, i ? dgh : dgx, rows, columns);
         op_out_done(c, to[2 + i], ACL_FLOAT, sum);
     }
 }
@@ -405,7 +367,7 @@ static void run_pass_backward(op_call *c, const struct frame *f, int64_t pass, c
     struct kept k = restore_pass(c, f, pass);
     float *before = states_before(c, f, pass, k.h, h0),
           *cells = c0 ? states_before(c, f, pass, k.c, c0) : NULL;
-    float *dgx = floats(c, rows * columns), *dgh = c0 ? dgx : floats(c, rows * columns);
+    float *dgx = rnn_floats(c, rows * columns), *dgh = c0 ? dgx : rnn_floats(c, rows * columns);
     const float *w_h = param(c, f, pass, 1);
     for (int64_t n = f->steps; n-- > 0;) {
         int64_t t = step_at(f, pass, n), at = t * state, gate = t * f->batch * columns;
@@ -418,9 +380,9 @@ static void run_pass_backward(op_call *c, const struct frame *f, int64_t pass, c
         else
             gru_cell_backward(f->batch, f->hidden, k.gates + gate, k.hn + at, before + at, dh, dgx + gate,
                               dgh + gate);
-        product(c, f->batch, f->hidden, columns, dgh + gate, false, w_h, false, c0 ? 0 : 1, dh);
+        rnn_product(c, f->batch, f->hidden, columns, dgh + gate, false, w_h, false, c0 ? 0 : 1, dh);
     }
-    product(c, rows, pass_width(f, pass), columns, dgx, false, param(c, f, pass, 0), false, 1, dx);
+    rnn_product(c, rows, pass_width(f, pass), columns, dgx, false, param(c, f, pass, 0), false, 1, dx);
     store_params(c, f, pass, x, before, dgx, dgh, out);
 }
 
@@ -429,7 +391,7 @@ static const float *layer_input(op_call *c, const struct frame *f, int64_t layer
 {
     if (layer == 0) return time_major(c, f, c->arg[0].t);
     int64_t wide = f->directions * f->hidden;
-    float *x = floats(c, f->steps * f->batch * wide);
+    float *x = rnn_floats(c, f->steps * f->batch * wide);
     for (int64_t d = 0; d < f->directions; d++) {
         struct kept k = restore_pass(c, f, (layer - 1) * f->directions + d);
         for (int64_t i = 0; i < f->steps * f->batch; i++)
@@ -449,10 +411,10 @@ static int run_backward(op_call *c, bool lstm, int grads, int out)
     float *dh = gradient(c, grads + 1, f.passes * state),
           *dc = lstm ? gradient(c, grads + 2, f.passes * state) : NULL;
     const aclTensor *given = c->arg[grads].t;
-    float *dy = given && sn_numel(given) ? time_major(c, &f, given) : floats(c, rows * wide);
+    float *dy = given && sn_numel(given) ? time_major(c, &f, given) : rnn_floats(c, rows * wide);
     for (int64_t layer = f.passes / f.directions; layer-- > 0;) {
         const float *x = layer_input(c, &f, layer);
-        float *dx = floats(c, rows * pass_width(&f, layer * f.directions));
+        float *dx = rnn_floats(c, rows * pass_width(&f, layer * f.directions));
         for (int64_t d = 0; d < f.directions; d++) {
             int64_t pass = layer * f.directions + d, at = pass * state;
             run_pass_backward(c, &f, pass, x, dy, h0 + at, lstm ? c0 + at : NULL, dh + at,
@@ -494,12 +456,13 @@ static int run_cell(op_call *c)
 {
     const aclTensor *cx = c->arg[2].t;
     int64_t rows = cx->dim[0], hidden = cx->dim[1], n = rows * hidden;
-    float *gates = floats(c, 4 * n), *h = floats(c, n), *cell = floats(c, n), *tanhc = floats(c, n);
+    float *gates = rnn_floats(c, 4 * n), *h = rnn_floats(c, n), *cell = rnn_floats(c, n),
+          *tanhc = rnn_floats(c, n);
     if (n == 0) return 0;
     for (int i = 0; i < 2; i++) {
         const float *part = op_in(c, c->arg[i].t, ACL_FLOAT);
         for (int64_t k = 0; k < 4 * n; k++) gates[k] += part[k];
-        if (c->arg[3 + i].t) add_bias(gates, rows, 4 * hidden, op_in(c, c->arg[3 + i].t, ACL_FLOAT));
+        if (c->arg[3 + i].t) rnn_add_bias(gates, rows, 4 * hidden, op_in(c, c->arg[3 + i].t, ACL_FLOAT));
     }
     lstm_cell(rows, hidden, gates, op_in(c, cx, ACL_FLOAT), cell, tanhc, h);
     op_out_done(c, c->arg[5].t, ACL_FLOAT, h);
@@ -523,7 +486,8 @@ static int run_cell_backward(op_call *c)
 {
     const aclTensor *cx = c->arg[2].t;
     int64_t rows = cx->dim[0], hidden = cx->dim[1], n = rows * hidden;
-    float *dh = gradient(c, 0, n), *dc = gradient(c, 1, n), *dgates = floats(c, 4 * n), *tanhc = floats(c, n);
+    float *dh = gradient(c, 0, n), *dc = gradient(c, 1, n), *dgates = rnn_floats(c, 4 * n),
+          *tanhc = rnn_floats(c, n);
     aclTensor t;
     if (n == 0) return 0;
     sn_wrap(&t, ACL_FLOAT, 2, cx->dim, tanhc);
@@ -534,8 +498,8 @@ static int run_cell_backward(op_call *c)
     op_out_done(c, c->arg[6].t, ACL_FLOAT, dgates);
     op_out_done(c, c->arg[7].t, ACL_FLOAT, dc);
     if (!c->arg[5].i) return 0;
-    float *sum = floats(c, 4 * hidden);
-    add_rows(sum, dgates, rows, 4 * hidden);
+    float *sum = rnn_floats(c, 4 * hidden);
+    rnn_add_rows(sum, dgates, rows, 4 * hidden);
     op_out_done(c, c->arg[8].t, ACL_FLOAT, sum);
     return 0;
 }

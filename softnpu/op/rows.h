@@ -88,7 +88,24 @@
 
 #define OP(name, args, check, run, aux) OPX(name, args, check, run, aux, 0)
 
-/* 1: parameters, the row, the exported functions. The row is a static object so that the functions need no look-up. */
+/* 1: parameters, the row, the exported functions. The row is a static object so that the functions need no look-up.
+ * A file that defines OP_INTERNAL holds operator types of the older path (aclop/): they are found by name only, and have
+ * neither exported functions nor documented acceptance. */
+#ifdef OP_INTERNAL
+#define OPX(opname, args, check_, run_, aux_, flags_)                                                              \
+    static const struct op_param params_##opname[] = {FOR_EACH(OP_PARAM, args)};                                   \
+    static uint64_t launches_##opname;                                                                             \
+    static const op_row row_##opname = {                                                                           \
+        .name = #opname,                                                                                           \
+        .param = params_##opname,                                                                                  \
+        .nparam = sizeof params_##opname / sizeof *params_##opname,                                                \
+        .check = check_,                                                                                           \
+        .run = run_,                                                                                               \
+        .aux = aux_,                                                                                               \
+        .flags = flags_ | OPF_INTERNAL,                                                                            \
+        .launches = &launches_##opname,                                                                            \
+    };
+#else
 #define OPX(opname, args, check_, run_, aux_, flags_)                                                              \
     static const struct op_param params_##opname[] = {FOR_EACH(OP_PARAM, args)};                                   \
     _Static_assert(!ACCEPT_COUNT(opname) ||                                                                        \
@@ -120,6 +137,7 @@
     {                                                                                                              \
         return op_launch(&row_##opname, workspace, workspaceSize, executor, stream);                               \
     }
+#endif
 #include OP_FILE
 #undef OPX
 

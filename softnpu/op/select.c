@@ -71,6 +71,8 @@ static int check_nonzero(op_call *c)
     int64_t n = sn_numel(self);
     bool columns = *(const bool *)c->row->aux;
     int64_t want[2] = {columns ? self->rank : n, columns ? n : self->rank};
+    /* For a scalar the plugin has looked at the value, and allocates no row for a zero. */
+    if (self->rank == 0 && out->rank == 2 && out->dim[columns ? 1 : 0] == 0) want[columns ? 1 : 0] = 0;
     return out->dtype == ACL_INT64
                ? op_need_shape(c, 1, want, 2)
                : op_fail(c, ACLNN_ERR_PARAM_INVALID, "out must be INT64, not %s", sn_dtype(out->dtype)->name);
@@ -93,7 +95,10 @@ static int run_nonzero(op_call *c)
     const aclTensor *self = c->arg[0].t, *out = c->arg[1].t;
     bool columns = *(const bool *)c->row->aux;
     struct nonzero_ctx z = {.picks = picks_of(c, self), .self = self};
-    int64_t total = z.picks.total, dim[2] = {columns ? self->rank : total, columns ? total : self->rank};
+    int64_t total = z.picks.total;
+    if (self->rank == 0 && out->dim[columns ? 1 : 0] < total)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "out has no row for a self that is not zero");
+    int64_t dim[2] = {columns ? self->rank : total, columns ? total : self->rank};
     z.out = sn_is_contiguous(out) ? sn_data(out)
                                   : op_scratch(c, (size_t)(total * self->rank + 1) * sizeof(int64_t));
     z.pick_step = columns ? 1 : self->rank;

@@ -53,6 +53,40 @@ def test_gru(layers: int, bidirectional: bool, bias: bool) -> None:
     compare(network, torch.randn(4, 3, 5), [torch.randn(passes, 3, 7)])
 
 
+@pytest.mark.parametrize("layers,bidirectional,bias", [(2, False, True), (3, True, True), (1, True, True), (2, False, False)])
+def test_lstm_older_path(layers: int, bidirectional: bool, bias: bool) -> None:
+    """Several layers or directions: the plugin takes DynamicRNN for them."""
+    torch.manual_seed(0)
+    network = torch.nn.LSTM(5, 7, layers, bidirectional=bidirectional, bias=bias)
+    passes = layers * (2 if bidirectional else 1)
+    compare(network, torch.randn(4, 3, 5), [torch.randn(passes, 3, 7), torch.randn(passes, 3, 7)])
+
+
+def test_lstm_cell() -> None:
+    torch.manual_seed(0)
+    host = torch.nn.LSTMCell(5, 7)
+    device = copy.deepcopy(host).npu()
+    results = []
+    for cell, place in ((host, "cpu"), (device, "npu")):
+        x = torch.randn(3, 5, generator=torch.Generator().manual_seed(1)).to(place).requires_grad_()
+        state = tuple(torch.full((3, 7), 0.1 * (i + 1), device=place, requires_grad=True) for i in range(2))
+        h, c = cell(x, cell(x, state))
+        (h.sum() + c.square().sum()).backward()
+        everything = (h, c, x.grad, *(s.grad for s in state), *(p.grad for p in cell.parameters()))
+        results.append([t.detach().cpu() for t in everything])
+    for a, b in zip(*results):
+        torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
+
+
+def test_gru_bf16() -> None:
+    torch.manual_seed(0)
+    network, x, h = torch.nn.GRU(5, 7), torch.randn(4, 3, 5), torch.randn(1, 3, 7)
+    host = network(x, h)
+    device = copy.deepcopy(network).bfloat16().npu()(x.bfloat16().npu(), h.bfloat16().npu())
+    for a, b in zip(host, device):
+        torch.testing.assert_close(b.float().cpu(), a, rtol=5e-2, atol=5e-2)
+
+
 def test_single_step() -> None:
     torch.manual_seed(0)
     compare(torch.nn.LSTM(5, 7), torch.randn(1, 3, 5), [torch.randn(1, 3, 7), torch.randn(1, 3, 7)])
