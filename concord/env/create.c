@@ -29,7 +29,7 @@ struct batch {
     const struct env_options *options;
     strings find_links;
     const char *index;
-    char *uv, *envs;
+    char *uv, *envs, *default_index;
     pthread_mutex_t mutex; /* next, reserved, failed, error */
     uint64_t reserved;     /* bytes that running jobs will still write at most */
     size_t failed;
@@ -265,7 +265,14 @@ static int make_locked(struct job *j, struct err *e)
     int rc = dir_make(j->work, e);
     if (!rc) python = uv_find_python(b->uv, j->spec, e);
     if (!rc && !python) rc = -1;
-    j->uv = (struct uv){b->uv, python, j->work, j->folder, &b->find_links, b->index, b->options->offline};
+    j->uv = (struct uv){.program = b->uv,
+                        .python = python,
+                        .work = j->work,
+                        .folder = j->folder,
+                        .find_links = &b->find_links,
+                        .index = b->index,
+                        .default_index = b->default_index,
+                        .offline = b->options->offline};
     if (!rc) rc = build(j, e);
     if (!rc) rc = put_in_place(j, e);
     struct err ignored;
@@ -392,6 +399,7 @@ int env_create(const struct env_spec *specs, size_t n, const struct env_options 
         rc = collect_find_links(&b, e);
         if (!rc) rc = dir_make(b.envs, e);
         if (!rc && !(b.uv = env_find_uv(true, e))) rc = -1;
+        if (!rc && !o->offline) b.default_index = uv_default_index();
         if (!rc) run_workers(&b);
         if (!rc && proc_interrupted && !b.failed) rc = err_set(e, "interrupted");
         if (b.failed) {
@@ -403,6 +411,7 @@ int env_create(const struct env_spec *specs, size_t n, const struct env_options 
     strings_free(&b.find_links);
     free(b.uv);
     free(b.envs);
+    free(b.default_index);
     return rc;
 }
 

@@ -17,13 +17,17 @@ struct uv {
     const char *work;   /* folder that is thrown away afterwards: cache, requirement files */
     const char *folder; /* of the environment */
     const strings *find_links;
-    const char *index;
+    const char *index;         /* asked first; NULL: none */
+    const char *default_index; /* instead of uv's own default; NULL: that */
     bool offline;
 };
 
 /* Base interpreter for a release (owned): CONCORD_PYTHON, else the first of 3.11, 3.10, 3.12 ... that has
  * wheels. */
 char *uv_find_python(const char *uv, const struct env_spec *s, struct err *e);
+/* The index that pip is set to use, where uv itself is set to none: people behind a mirror have told pip of
+ * it. Owned, or NULL. */
+char *uv_default_index(void);
 int uv_make_venv(const struct uv *u, struct err *e);
 /* Chooses one wheel for each requirement (PEP 508 lines); with_dependencies adds what those require. */
 struct wheel {

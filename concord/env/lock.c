@@ -59,8 +59,8 @@ static json_t *sources_json(const struct uv *u)
     json_t *links = json_array();
     for (size_t i = 0; u->find_links && i < u->find_links->len; i++)
         json_array_append_new(links, json_string(u->find_links->ptr[i]));
-    return json_pack("{s:b, s:o, s:s?}", "offline", u->offline, "wheel_folders", links, "extra_index",
-                     u->index);
+    return json_pack("{s:b, s:o, s:s?, s:s?}", "offline", u->offline, "wheel_folders", links, "extra_index",
+                     u->index, "index", u->default_index);
 }
 
 int lock_write(const char *folder, const struct env_spec *s, const struct uv *u, const char *python_version,

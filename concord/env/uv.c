@@ -207,6 +207,38 @@ char *env_find_uv(bool may_install, struct err *e)
     return program;
 }
 
+/* ---- the package index --------------------------------------------------------------------------------- */
+
+static bool uv_is_configured(void)
+{
+    static const char *const variables[] = {"UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_CONFIG_FILE"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i])) return true;
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_CONFIG_HOME");
+    char *config = xdg && *xdg ? xstrdup(xdg) : xformat("%s/.config", home ? home : "");
+    char *file = path_join(config, "uv/uv.toml");
+    bool found = path_exists(file) || path_exists("/etc/uv/uv.toml");
+    free(config);
+    free(file);
+    return found;
+}
+
+char *uv_default_index(void)
+{
+    if (uv_is_configured()) return NULL;
+    const char *set = getenv("PIP_INDEX_URL");
+    if (set && *set) return xstrdup(set);
+    const char *argv[] = {"python3", "-m", "pip", "config", "get", "global.index-url", NULL};
+    struct proc_spec spec = {.argv = argv, .timeout_ms = QUICK_MS};
+    struct proc_result r;
+    struct err ignored;
+    if (proc_run(&spec, &r, &ignored)) return NULL;
+    size_t n = strcspn(buf_str(&r.out), "\n");
+    char *url = r.status == 0 && n ? xstrndup(buf_str(&r.out), n) : NULL;
+    proc_result_free(&r);
+    return url;
+}
+
 /* ---- Python -------------------------------------------------------------------------------------------- */
 
 static char *find_python(const char *uv, const char *request)
@@ -265,6 +297,10 @@ static void add_sources(const struct uv *u, arguments *a)
     }
     if (u->offline) *vec_push(a) = "--no-index";
     if (u->offline) *vec_push(a) = "--offline";
+    if (!u->offline && u->default_index) {
+        *vec_push(a) = "--default-index";
+        *vec_push(a) = u->default_index;
+    }
     if (!u->offline && u->index) {
         *vec_push(a) = "--index";
         *vec_push(a) = u->index;

@@ -790,6 +790,29 @@ static void create_says_what_is_wrong(void **state)
     free(none);
 }
 
+static void pip_index_is_taken_over(void **state)
+{
+    (void)state;
+    setenv("XDG_CONFIG_HOME", scratch, 1);
+    setenv("PIP_INDEX_URL", "https://mirror.example/simple", 1);
+    unsetenv("UV_DEFAULT_INDEX");
+    unsetenv("UV_INDEX_URL");
+    unsetenv("UV_CONFIG_FILE");
+    if (path_exists("/etc/uv/uv.toml")) skip();
+    char *index = uv_default_index();
+    assert_string_equal(index, "https://mirror.example/simple");
+    free(index);
+    setenv("UV_DEFAULT_INDEX", "https://other.example/simple", 1);
+    assert_null(uv_default_index());
+    unsetenv("UV_DEFAULT_INDEX");
+    char *config = in_scratch("uv/uv.toml");
+    write_text(config, "");
+    assert_null(uv_default_index());
+    unsetenv("PIP_INDEX_URL");
+    unsetenv("XDG_CONFIG_HOME");
+    free(config);
+}
+
 /* ---- doctor ---------------------------------------------------------------------------------------------
  */
 
@@ -858,6 +881,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(known_releases),
         cmocka_unit_test(environments_are_judged),
         cmocka_unit_test(create_says_what_is_wrong),
+        cmocka_unit_test(pip_index_is_taken_over),
         cmocka_unit_test(doctor_sees_what_is_planted),
     };
     return cmocka_run_group_tests(tests, make_scratch, drop_scratch);
