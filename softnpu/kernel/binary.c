@@ -3,7 +3,7 @@
 #include "softnpu/kernel/ewtypes.h"
 #include "softnpu/kernel/vmath.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* Elements of a block at most; the engine's EW_BLOCK. */
 enum { BLOCK = 1024 };
@@ -108,27 +108,63 @@ ARITHMETIC_COMPLEX(C128, power_c128)
 /* ---- division with a remainder
  * -------------------------------------------------------------------------------------- */
 
+/* The remainder of a by b by way of double arithmetic, exact while the quotient is below 2^28 (the product of
+ * a 24-bit and a 28-bit number fits a double). *limit receives the largest quotient seen, so that a block may
+ * be redone the slow way. */
+static inline float modulo_by_quotient(float a, float b, double *limit)
+{
+    double q = trunc((double)a / (double)b), size = fabs(q);
+    *limit = size <= *limit ? *limit : size; /* NaN comes through */
+    return copysignf((float)((double)a - q * (double)b), a);
+}
+
 #define DIVISION_FLOAT(T, modulo, floor_, trunc_, copysign_)                                                 \
-    static inline T##_t rem_##T(T##_t a, T##_t b)                                                            \
+    static inline T##_t rem_##T(T##_t m, T##_t b)                                                            \
     {                                                                                                        \
-        T##_t m = modulo(a, b);                                                                              \
         return m != 0 && (b < 0) != (m < 0) ? m + b : m;                                                     \
     }                                                                                                        \
-    static inline T##_t floordiv_##T(T##_t a, T##_t b)                                                       \
+    static inline T##_t floordiv_##T(T##_t a, T##_t b, T##_t m)                                              \
     {                                                                                                        \
-        if (b == 0) return a / b;                                                                            \
-        T##_t m = modulo(a, b), d = (a - m) / b;                                                             \
-        if (m != 0 && (b < 0) != (m < 0)) d -= 1;                                                            \
-        if (d == 0) return copysign_(0, a / b);                                                              \
+        T##_t d = (a - m) / b;                                                                               \
+        d = m != 0 && (b < 0) != (m < 0) ? d - 1 : d;                                                        \
         T##_t whole = floor_(d);                                                                             \
-        return d - whole > (T##_t)0.5 ? whole + 1 : whole;                                                   \
+        whole = d - whole > (T##_t)0.5 ? whole + 1 : whole;                                                  \
+        return b == 0 ? a / b : d == 0 ? copysign_(0, a / b) : whole;                                        \
     }                                                                                                        \
-    LOOP(REM, T, T##_t, rem_##T(a, b))                                                                       \
-    LOOP(FMOD, T, T##_t, modulo(a, b))                                                                       \
-    LOOP(FLOORDIV, T, T##_t, floordiv_##T(a, b))                                                             \
     LOOP(TRUNCDIV, T, T##_t, trunc_(a / b))
 DIVISION_FLOAT(F32, fmodf, floorf, truncf, copysignf)
 DIVISION_FLOAT(F64, fmod, floor, trunc, copysign)
+
+/* f64: the C library's remainder, which is exact. */
+LOOP(REM, F64, double, rem_F64(fmod(a, b), b))
+LOOP(FMOD, F64, double, fmod(a, b))
+LOOP(FLOORDIV, F64, double, floordiv_F64(a, b, fmod(a, b)))
+
+/* f32: a block by quotients, and again by the C library if a quotient was too large or not a number. */
+#define REMAINDER_F32(id, expression)                                                                        \
+    static void id##_F32(int64_t n, void *const *p, int64_t index, const void *ctx)                          \
+    {                                                                                                        \
+        (void)index;                                                                                         \
+        (void)ctx;                                                                                           \
+        float *out = p[0], result[BLOCK];                                                                    \
+        const float *x = p[1], *y = p[2];                                                                    \
+        double limit = 0;                                                                                    \
+        EW_EACH                                                                                              \
+        {                                                                                                    \
+            float a = x[i], b = y[i], m = modulo_by_quotient(a, b, &limit);                                  \
+            (void)a;                                                                                         \
+            result[i] = expression;                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; !(limit < 0x1p28) && i < n; i++) {                                               \
+            float a = x[i], b = y[i], m = fmodf(a, b);                                                       \
+            (void)a;                                                                                         \
+            result[i] = expression;                                                                          \
+        }                                                                                                    \
+        memcpy(out, result, (size_t)n * sizeof *out);                                                        \
+    }
+REMAINDER_F32(REM, rem_F32(m, b))
+REMAINDER_F32(FMOD, ((void)b, m))
+REMAINDER_F32(FLOORDIV, floordiv_F32(a, b, m))
 
 /* Asked of unsigned types too, where compilers warn of the plain comparison; all these types fit int64. */
 static inline bool neg(int64_t x)
@@ -166,7 +202,8 @@ enum { SIGNED_I8 = 1, SIGNED_I16 = 1, SIGNED_I32 = 1, SIGNED_I64 = 1, SIGNED_U8 
     LOOP(TRUNCDIV, T, T##_t, quotient_##T(a, b))
 DIVISION_INT(I8)
 DIVISION_INT(I16)
-DIVISION_INT(I32) DIVISION_INT(I64) DIVISION_INT(U8)
+DIVISION_INT(I32)
+DIVISION_INT(I64) DIVISION_INT(U8)
 
 /* ---- powers, common divisors, shifts
  * ----------------------------------------------------------------------------------- */

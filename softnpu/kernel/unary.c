@@ -63,6 +63,9 @@ static void SIGMOID_F64(int64_t n, void *const *p, int64_t index, const void *ct
     LOOP(TRUNC, T, real, __builtin_trunc##f(a))                                                              \
     LOOP(FRAC, T, real, a - __builtin_trunc##f(a))                                                           \
     LOOP(RECIPROCAL, T, real, 1 / a)                                                                         \
+    LOOP(SQUARE, T, real, a *a)                                                                              \
+    LOOP(CUBE, T, real, a *a *a)                                                                             \
+    LOOP(INVSQUARE, T, real, 1 / (a * a))                                                                    \
     LOOP(SQRT, T, real, __builtin_sqrt##f(a))                                                                \
     LOOP(RSQRT, T, real, 1 / __builtin_sqrt##f(a))                                                           \
     LOOP(ANGLE, T, real, a != a ? a : a < 0 ? (real)M_PI : 0)                                                \
@@ -151,6 +154,8 @@ LOOP(LNOT, BOOL, uint8_t, !a)
 
 /* COPY: what rounds or cleans nothing of an integer. */
 #define INTEGER_LOOPS(T)                                                                                     \
+    LOOP(SQUARE, T, T##_t, (T##_u)a *(T##_u)a)                                                               \
+    LOOP(CUBE, T, T##_t, (T##_u)a *(T##_u)a *(T##_u)a)                                                       \
     LOOP(NOT, T, T##_t, ~a)                                                                                  \
     LOOP(LNOT, T, uint8_t, a == 0)                                                                           \
     LOOP(COPY, T, T##_t, a)                                                                                  \
@@ -182,6 +187,9 @@ LOOP(COPY, BOOL, uint8_t, a)
     LOOP(LNOT, T, uint8_t, a == 0)                                                                           \
     LOOP(ISFINITE, T, uint8_t, creal##f(a) - creal##f(a) == 0 && cimag##f(a) - cimag##f(a) == 0)             \
     LOOP(RECIPROCAL, T, T##_t, div_##T##_t(1, a))                                                            \
+    LOOP(SQUARE, T, T##_t, mul_##T##_t(a, a))                                                                \
+    LOOP(CUBE, T, T##_t, mul_##T##_t(mul_##T##_t(a, a), a))                                                  \
+    LOOP(INVSQUARE, T, T##_t, div_##T##_t(1, mul_##T##_t(a, a)))                                             \
     LOOP(SQRT, T, T##_t, csqrt##f(a))                                                                        \
     LOOP(RSQRT, T, T##_t, div_##T##_t(1, csqrt##f(a)))                                                       \
     LOOP(EXP, T, T##_t, cexp##f(a))                                                                          \
@@ -258,6 +266,9 @@ const struct unary_kernels
                     BOTH(SQRT),
                     BOTH(RSQRT),
                     BOTH(RECIPROCAL),
+                    BOTH(INVSQUARE),
+                    [EWU_SQUARE] = {FLOATS(SQUARE), INTS(SQUARE), COMPLEXES(SQUARE)},
+                    [EWU_CUBE] = {FLOATS(CUBE), INTS(CUBE), COMPLEXES(CUBE)},
                     BOTH(SIGMOID),
                     BOTH(SINC),
                     BOTH(ANGLE),

@@ -154,6 +154,34 @@ static int check_pow_scalar(op_call *c)
     return op_fail(c, ACLNN_ERR_PARAM_INVALID, "integers to negative integer powers are not allowed");
 }
 
+/* Exponents that have a shorter way, with the results that torch's short ways have: a square root's for -0.0
+ * and -inf. */
+static const struct {
+    double exponent;
+    uint8_t loop; /* enum ew_unary */
+} powers[] = {
+    {2, EWU_SQUARE},      {3, EWU_CUBE},   {-2, EWU_INVSQUARE},
+    {-1, EWU_RECIPROCAL}, {0.5, EWU_SQRT}, {-0.5, EWU_RSQRT},
+};
+
+static ew_loop short_power(const aclScalar *exponent, aclDataType t)
+{
+    if (exponent->dtype == ACL_COMPLEX128 || exponent->dtype == ACL_BOOL) return NULL;
+    double e = sn_scalar_f64(exponent);
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
+        if (powers[i].exponent == e) return unary_kernels()->loop[powers[i].loop][ew_type(t)];
+    return NULL;
+}
+
+static int run_pow_scalar(op_call *c)
+{
+    aclDataType t = (aclDataType)c->plan[0];
+    ew_loop loop = short_power(c->arg[1].s, t);
+    if (!loop) return run_as(c, t, NULL);
+    struct ew_operand o[] = {ew_of(c, ew_output(c), t), ew_of(c, 0, t)};
+    return ew_run(c, o, 1, 1, loop, NULL);
+}
+
 /* ---- membership: (element, testElements, assumeUnique, invert, out), one of the first two a scalar
  * ---------------------- */
 

@@ -7,6 +7,8 @@
 
 /* Elements a piece of the pool works on; a multiple of EW_BLOCK. */
 enum { GRAIN = 32 * EW_BLOCK };
+/* Scalars are repeated on the stack for calls of up to SHORT elements. */
+enum { SHORT = 64, SHORT_SCALARS = 2 };
 
 enum mode {
     DIRECT, /* contiguous in the output's order, of the wanted type: no copy */
@@ -351,14 +353,28 @@ static bool apart(const char *a, const char *b, int64_t bytes_a, int64_t bytes_b
     return a == b ? bytes_a == bytes_b : a + bytes_a <= b || b + bytes_b <= a;
 }
 
+/* The scalar, total times, in the next free part of store (16-byte places); NULL when the array is too long
+ * for that. */
+static char *repeat(const struct ew_operand *o, int64_t total, char store[][16 * SHORT], int *used)
+{
+    _Alignas(16) char value[16];
+    if (total > SHORT || *used == SHORT_SCALARS) return NULL;
+    char *at = store[(*used)++];
+    sn_scalar_store(o->scalar, o->as, value);
+    strided_kernels()->fill[strided_index(sn_size(o->as))](at, value, total);
+    return at;
+}
+
 /* Runs fn at once when nothing needs a plan. False if something does; then nothing was done. */
 static bool run_short(const struct ew_operand *o, int nout, int n, int64_t total, ew_fn fn, const void *ctx)
 {
+    _Alignas(64) char store[SHORT_SCALARS][16 * SHORT];
     void *block[EW_MAX];
     int64_t bytes[EW_MAX];
+    int used = 0;
     if (!fn || total > EW_BLOCK) return false;
     for (int i = 0; i < n; i++) {
-        if (!o[i].t || !(block[i] = plain(&o[i], o[0].t))) return false;
+        if (!(block[i] = o[i].t ? plain(&o[i], o[0].t) : repeat(&o[i], total, store, &used))) return false;
         bytes[i] = total * (int64_t)sn_size(o[i].as);
         for (int k = 0; i >= nout && k < nout; k++)
             if (!apart(block[k], block[i], bytes[k], bytes[i])) return false;
