@@ -10,7 +10,7 @@
 static void check_languages(const strings *languages)
 {
     for (size_t i = 0; i < languages->len; i++)
-        if (strcmp(languages->ptr[i], "zh") && strcmp(languages->ptr[i], "en"))
+        if (strcmp(languages->ptr[i], "zh") != 0 && strcmp(languages->ptr[i], "en") != 0)
             die("--lang %s: expected zh, en or both (zh,en)", languages->ptr[i]);
 }
 

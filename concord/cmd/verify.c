@@ -77,12 +77,12 @@ static int64_t resumable(struct journal *j, const struct plan *p, const struct o
     if (journal_last_run(j, c->name, &run, &e)) exit(err_report(&e));
     if (!run) die("%s: no run to resume: leave out --resume", c->path);
     if (journal_load(j, run, &record, &e)) exit(err_report(&e));
-    if (strcmp(record.digest, p->digest))
+    if (strcmp(record.digest, p->digest) != 0)
         die("%s: changed since the run that would be resumed (%s): start a new one without --resume", c->path,
             record.started);
     if (!same_selection(&record, p, o))
         die("%s: the run to resume was `%s`: give the same selection or none", c->path, record.command);
-    if (strcmp(record.choice, p->device))
+    if (strcmp(record.choice, p->device) != 0)
         die("%s: the run to resume has --device %s: give the same", c->path, record.choice);
     run_record_free(&record);
     if (journal_resume(j, run, &e)) exit(err_report(&e));

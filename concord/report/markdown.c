@@ -184,7 +184,7 @@ static void put_cell(const struct page *p, const struct cell *c)
 static void put_results(const struct page *p)
 {
     const struct run_record *r = p->r->record;
-    static const enum word columns[] = {W_SCOPE, W_VERDICT, W_CASES, W_LAUNCHES, W_KIND};
+    static const enum word columns[] = {W_VERDICT, W_CASES, W_LAUNCHES, W_KIND};
     heading(p, W_RESULTS);
     for (size_t i = 0; i < r->releases.len; i++) {
         const struct release_record *rel = &r->releases.ptr[i];
@@ -195,7 +195,7 @@ static void put_results(const struct page *p)
             buf_adds(p->out, "\n\n");
         }
         buf_adds(p->out, "| API ");
-        for (int k = 1; k < 5; k++) buf_addf(p->out, "| %s ", say(p, columns[k]));
+        for (int k = 0; k < 4; k++) buf_addf(p->out, "| %s ", say(p, columns[k]));
         buf_adds(p->out, "|\n| --- | --- | --- | --- | --- |\n");
         for (size_t a = 0; a < r->apis.len; a++) {
             struct cell c = record_cell(r, rel->name, r->apis.ptr[a]);

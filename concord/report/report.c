@@ -55,7 +55,7 @@ const char *report_device_sentence(const struct report *r, enum language lang)
 
 static int write_to(const char *path, const struct buf *text, struct err *e)
 {
-    if (strcmp(path, "-")) return file_write(path, buf_str(text), text->len, 0, e);
+    if (strcmp(path, "-") != 0) return file_write(path, buf_str(text), text->len, 0, e);
     bool ok = fwrite(buf_str(text), 1, text->len, stdout) == text->len && !fflush(stdout);
     return ok ? 0 : err_set(e, "standard output cannot be written");
 }

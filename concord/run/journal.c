@@ -109,23 +109,28 @@ static int execute(struct journal *j, const char *sql, struct err *e)
     return sqlite3_exec(j->db, sql, NULL, NULL, NULL) ? sql_error(j, e) : 0;
 }
 
-/* Binds one value a letter of types: i int64_t, d double, s text (NULL as ""). */
+/* One value a letter of types: i int64_t, d double, s text (NULL as ""). */
+static void bind_values(sqlite3_stmt *st, const char *types, va_list ap)
+{
+    for (int i = 1; *types; types++, i++) {
+        if (*types == 'i') {
+            sqlite3_bind_int64(st, i, va_arg(ap, int64_t));
+        } else if (*types == 'd') {
+            sqlite3_bind_double(st, i, va_arg(ap, double));
+        } else {
+            const char *text = va_arg(ap, const char *);
+            sqlite3_bind_text(st, i, text ? text : "", -1, SQLITE_TRANSIENT);
+        }
+    }
+}
+
 static int prepare(struct journal *j, sqlite3_stmt **st, struct err *e, const char *sql, const char *types,
                    ...)
 {
     if (sqlite3_prepare_v2(j->db, sql, -1, st, NULL)) return sql_error(j, e);
     va_list ap;
     va_start(ap, types);
-    for (int i = 1; *types; types++, i++) {
-        if (*types == 'i') {
-            sqlite3_bind_int64(*st, i, va_arg(ap, int64_t));
-        } else if (*types == 'd') {
-            sqlite3_bind_double(*st, i, va_arg(ap, double));
-        } else {
-            const char *text = va_arg(ap, const char *);
-            sqlite3_bind_text(*st, i, text ? text : "", -1, SQLITE_TRANSIENT);
-        }
-    }
+    bind_values(*st, types, ap);
     va_end(ap);
     return 0;
 }

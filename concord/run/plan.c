@@ -25,7 +25,7 @@ static int split_row(char *line, char *cell[COLUMNS])
 static int check_row(char *const cell[COLUMNS], int n, const char *path, int number, struct err *e)
 {
     if (n != COLUMNS) return err_set(e, "%s:%d: %d columns, expected %d", path, number, n, (int)COLUMNS);
-    if (strcmp(cell[2], "forward") && strcmp(cell[2], "backward"))
+    if (strcmp(cell[2], "forward") != 0 && strcmp(cell[2], "backward") != 0)
         return err_set(e, "%s:%d: '%s': expected forward or backward", path, number, cell[2]);
     return 0;
 }
@@ -33,7 +33,7 @@ static int check_row(char *const cell[COLUMNS], int n, const char *path, int num
 static int check_header(char *const cell[COLUMNS], int n, const char *path, int number, struct err *e)
 {
     for (int i = 0; i < COLUMNS; i++)
-        if (i >= n || strcmp(cell[i], header[i]))
+        if (i >= n || strcmp(cell[i], header[i]) != 0)
             return err_set(e, "%s:%d: column %d should be '%s'", path, number, i + 1, header[i]);
     return 0;
 }
@@ -41,7 +41,7 @@ static int check_header(char *const cell[COLUMNS], int n, const char *path, int 
 static int add_line(char *line, const char *path, int number, bool *seen_header, struct plan_catalogue *out,
                     struct err *e)
 {
-    char *cell[COLUMNS];
+    char *cell[COLUMNS] = {0};
     if (!*line || *line == '#') return 0;
     int n = split_row(line, cell);
     if (!*seen_header) {

@@ -58,7 +58,7 @@ struct cell record_cell(const struct run_record *r, const char *release, const c
     if (rel) cell.kind = rel->kind;
     for (size_t i = 0; i < r->cases.len; i++) {
         const struct case_record *c = &r->cases.ptr[i];
-        if (strcmp(c->release, release) || strcmp(c->api, api)) continue;
+        if (strcmp(c->release, release) != 0 || strcmp(c->api, api) != 0) continue;
         cell.total++;
         cell.counts[c->verdict]++;
         cell.launches += c->launches;

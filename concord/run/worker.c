@@ -177,14 +177,24 @@ json_t *worker_line(struct worker *w)
     }
 }
 
+static char *line_at(const char *text, const char *in)
+{
+    const char *start = in;
+    while (start > text && start[-1] != '\n') start--;
+    start += strspn(start, " ");
+    size_t n = strcspn(start, "\n");
+    return xstrndup(start, n > 400 ? 400 : n);
+}
+
+/* What a C++ exception or a Python one said, else the last line. */
 char *worker_last_words(const struct worker *w)
 {
-    const char *text = buf_str(&w->errors);
+    const char *text = buf_str(&w->errors), *found = strstr(text, "what(): "), *next = text;
+    while (!strstr(text, "what(): ") && (next = strstr(next, "Error: "))) found = next++;
+    if (found) return line_at(text, found);
     size_t n = strlen(text);
     while (n && strchr(" \n", text[n - 1])) n--;
-    size_t line = n;
-    while (line && text[line - 1] != '\n') line--;
-    return xstrndup(text + line, n - line > 400 ? 400 : n - line);
+    return line_at(text, text + (n ? n - 1 : 0));
 }
 
 /* ---- ending

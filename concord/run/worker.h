@@ -26,7 +26,7 @@ bool worker_read(struct worker *w);
 json_t *worker_line(struct worker *w);
 /* Ends the worker with everything it started, and reaps it. Returns the wait status of the server. */
 int worker_stop(struct worker *w);
-/* Last line of its standard error, for messages. Owned. */
+/* The line of its standard error that says why it ended, for messages. Owned. */
 char *worker_last_words(const struct worker *w);
 
 /* Makes this process the parent of what its workers leave behind, so that worker_stop finds it. */
