@@ -1,4 +1,5 @@
-/* embedding.c - gradients of embedding, renormalised embeddings, embedding bags. */
+/* embedding.c - sums of named rows: gradients of embedding, renormalised embeddings, embedding bags, sparse
+ * coalescing. */
 #include "softnpu/op/map_ops.h"
 
 #include <math.h>
@@ -207,6 +208,51 @@ static int run_bag(op_call *c)
     store_numbers(c, c->arg[11].t, b.size);
     store_numbers(c, c->arg[12].t, b.most);
     return 0;
+}
+
+/* ---- coalescing sparse tensors: entry i of the old tensor belongs to entry uniqueIndices[i] of the new one
+ * --------------- */
+
+static int check_coalesce(op_call *c)
+{
+    const aclTensor *at = c->arg[1].t, *indices = c->arg[2].t, *values = c->arg[3].t;
+    int64_t n = sn_numel(at);
+    if (indices->rank != 2 || values->rank < 1 || indices->dim[0] != n || values->dim[0] != n)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                       "indices and values must have a row for each of %lld entries", (long long)n);
+    int r = op_need_same_dtype(c, 2, 4);
+    if (r || (r = op_need_same_dtype(c, 3, 5))) return r;
+    int64_t rows = c->arg[4].t->rank == 2 ? c->arg[4].t->dim[0] : -1, want[SN_MAX_DIMS];
+    if ((r = op_need_shape(c, 4, (int64_t[]){rows, indices->dim[1]}, 2))) return r;
+    memcpy(want, values->dim, sizeof want);
+    want[0] = rows;
+    return op_need_shape(c, 5, want, values->rank);
+}
+
+/* to (zeroed for sums) [at[i]] = or += rows of from. */
+static int scatter_entries(op_call *c, const aclTensor *from, const aclTensor *to, const aclTensor *at,
+                           enum map_op op)
+{
+    aclDataType as = op == MAP_SET ? to->dtype : sn_compute(to->dtype);
+    aclTensor hold, flat;
+    struct map_job job;
+    void *sum = op_out_scratch(c, to, as);
+    memset(sum, 0, (size_t)sn_numel(to) * sn_size(as));
+    from = map_as(c, from, as, &hold);
+    sn_wrap(&flat, as, to->rank, to->dim, sum);
+    map_dense(&job, from);
+    int r = map_index(c, at, to->dim[0], flat.stride[0], &job.map[0]);
+    if (r) return r;
+    map_follow(c, &job, &flat);
+    if (sn_numel(from)) map_scatter(c, &job, op, as, -1);
+    op_out_done(c, to, as, sum);
+    return 0;
+}
+
+static int run_coalesce(op_call *c)
+{
+    int r = scatter_entries(c, c->arg[2].t, c->arg[4].t, c->arg[1].t, MAP_SET);
+    return r ? r : scatter_entries(c, c->arg[3].t, c->arg[5].t, c->arg[1].t, MAP_ADD);
 }
 
 #define OP_FILE "softnpu/op/embedding.inc"
