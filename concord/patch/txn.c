@@ -266,14 +266,17 @@ struct txn_file *txn_file(struct txn *t, const char *path, struct err *e)
     return NULL;
 }
 
+/* Written beside and renamed, so that the journal never meets half of it. */
 static int stage(struct txn *t, size_t i)
 {
     const struct txn_file *f = &t->files.ptr[i];
-    if (!f->exists) return 0;
-    char *path = work_file(t, i);
-    int rc = t->io->write(path, buf_str(&f->post), f->post.len, f->mode);
+    char *path = work_file(t, i), *tmp = xformat("%s.new", path);
+    int rc = 0;
+    if (f->exists && !path_exists(path))
+        rc = t->io->write(tmp, buf_str(&f->post), f->post.len, f->mode) || t->io->rename(tmp, path);
     free(path);
-    return rc;
+    free(tmp);
+    return rc ? -1 : 0;
 }
 
 /* Everything up to the journal: the tree itself is not touched. */

@@ -1,0 +1,20 @@
+/* fuzz_audit.c - every rule over any patch, and the three renderings of what they find. */
+#include "concord/audit/private.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct patch p;
+    struct findings f = {0};
+    struct err e;
+    struct audit_options o = {.least = SEVERITY_NOTE};
+    MUST(!patch_parse(&p, (struct slice){(const char *)data, size}, NULL));
+    MUST(!audit_one("test/x.py.patch", &p, &o, &lock, &f, &e));
+    audit_findings_sort(&f);
+    free(audit_report_json(&f));
+    free(audit_report_sarif(&f));
+    audit_findings_free(&f);
+    patch_free(&p);
+    return 0;
+}

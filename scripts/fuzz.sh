@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Build every fuzz target with clang, ASan and UBSan, and run each for some seconds from its seeds.
+#
+# usage: scripts/fuzz.sh SECONDS [TARGET...]
+#
+# A failing input is left in build-fuzz/NAME.crash-* and named; status 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+shift || true
+cmake -G Ninja -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DWITH_SOFTNPU=OFF -DWITH_TESTS=OFF -DWITH_FUZZ=ON \
+    -DSANITIZE=address,undefined >/dev/null
+ninja -C build-fuzz --quiet
+targets=("$@")
+[ $# -gt 0 ] || for source in fuzz/fuzz_*.c; do targets+=("$(basename "$source" .c)"); done
+status=0
+for target in "${targets[@]}"; do
+    corpus=build-fuzz/corpus/$target
+    mkdir -p "$corpus"
+    echo "$target: $seconds s"
+    log=build-fuzz/$target.log
+    if ! build-fuzz/fuzz/"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+        -artifact_prefix="build-fuzz/$target." "$corpus" "fuzz/seeds/${target#fuzz_}" >"$log" 2>&1; then
+        tail -n 30 "$log"
+        status=1
+    fi
+    grep -E 'number_of_executed_units|average_exec_per_sec' "$log" || true
+done
+exit "$status"
