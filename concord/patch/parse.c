@@ -171,8 +171,8 @@ static void split_git_names(struct patch_file *f, struct slice names)
         struct slice a = {names.ptr, i}, b = {names.ptr + i + 1, names.len - i - 1};
         bool quoted = *b.ptr == '"';
         if (!best.len && (quoted || slice_starts(b, "b/"))) best = a;
-        if (slice_eq(skip_prefix(a), skip_prefix(b)) ||
-            (quoted && slice_eq(a, (struct slice){b.ptr, a.len}))) {
+        bool same_quoted = quoted && a.len == b.len && a.len > 3 && !memcmp(a.ptr + 3, b.ptr + 3, a.len - 3);
+        if (slice_eq(skip_prefix(a), skip_prefix(b)) || same_quoted) {
             best = a;
             break;
         }

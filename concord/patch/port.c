@@ -73,7 +73,7 @@ static void read_edits(const struct patch *p, struct job *j)
 
 /* Places every edit as c has it; false when none holds or the first that does is in another scope. */
 static bool try_candidate(const struct porter *k, const struct job *j, struct candidate *c, bool *wrong_scope,
-                          char **seen)
+                          char **seen, char **refused)
 {
     bool any = false, agrees = true;
     c->placement = 1469598103934665603u;
@@ -90,6 +90,7 @@ static bool try_candidate(const struct porter *k, const struct job *j, struct ca
         if (holds) c->edit_end = placed.to;
         c->placement = (c->placement ^ (holds ? placed.from * 31u + placed.to : 0)) * 1099511628211u;
         any |= holds;
+        if (!holds && !*refused) *refused = xstrdup(placed.reason);
         buf_free(&placed.text);
         free(placed.reason);
     }
@@ -117,10 +118,10 @@ static void keep_good(struct porter *k, struct job *j)
 {
     size_t n = 0, total = j->places.len;
     bool wrong_scope = false;
-    char *seen = NULL;
+    char *seen = NULL, *refused = NULL;
     for (size_t i = 0; i < total; i++) {
         struct candidate *c = &j->places.ptr[i];
-        bool good = c->score >= 0.35 && try_candidate(k, j, c, &wrong_scope, &seen) &&
+        bool good = c->score >= 0.35 && try_candidate(k, j, c, &wrong_scope, &seen, &refused) &&
                     !seen_before(&j->places, n, c->placement);
         if (good)
             j->places.ptr[n++] = *c;
@@ -132,8 +133,9 @@ static void keep_good(struct porter *k, struct job *j)
         j->why = xformat("its lines stand only in %s, not in %s", *seen ? seen : "the module's own scope",
                          scope_wanted(&j->scopes.ptr[0]));
     else if (!n && total)
-        j->why = xstrdup("too few of its lines are in the target");
+        j->why = xstrdup(refused ? refused : "too few of its lines are in the target");
     free(seen);
+    free(refused);
 }
 
 static void find_places(struct porter *k, struct job *j)
