@@ -179,12 +179,12 @@ enum { SIGNED_I8 = 1, SIGNED_I16 = 1, SIGNED_I32 = 1, SIGNED_I64 = 1, SIGNED_U8 
     static inline T##_t quotient_##T(T##_t a, T##_t b)                                                       \
     {                                                                                                        \
         if (b == 0) return (T##_t) - 1;                                                                      \
-        return b == (T##_t) - 1 && SIGNED_##T ? (T##_t)(0 - (T##_u)a) : (T##_t)(a / b);                      \
+        return (T##_t)(b == (T##_t) - 1 && SIGNED_##T ? 0 - (T##_u)a : (T##_u)(a / b));                      \
     }                                                                                                        \
     static inline T##_t modulo_##T(T##_t a, T##_t b)                                                         \
     {                                                                                                        \
         if (b == 0) return a;                                                                                \
-        return b == (T##_t) - 1 && SIGNED_##T ? 0 : (T##_t)(a % b);                                          \
+        return (T##_t)(b == (T##_t) - 1 && SIGNED_##T ? 0 : a % b);                                          \
     }                                                                                                        \
     static inline T##_t rem_##T(T##_t a, T##_t b)                                                            \
     {                                                                                                        \
@@ -203,7 +203,8 @@ enum { SIGNED_I8 = 1, SIGNED_I16 = 1, SIGNED_I32 = 1, SIGNED_I64 = 1, SIGNED_U8 
 DIVISION_INT(I8)
 DIVISION_INT(I16)
 DIVISION_INT(I32)
-DIVISION_INT(I64) DIVISION_INT(U8)
+DIVISION_INT(I64)
+DIVISION_INT(U8)
 
 /* ---- powers, common divisors, shifts
  * ----------------------------------------------------------------------------------- */

@@ -36,12 +36,38 @@ typedef struct {
     }
 SIZES(LOOPS)
 
+/* Tiles small enough that rows a power of two apart do not push each other out of the first cache. */
+enum { TILE_ROWS = 16, TILE_COLUMNS = 8 };
+static inline int64_t at_most(int64_t n, int64_t limit)
+{
+    return n < limit ? n : limit;
+}
+
+#define TRANSPOSE(k, type)                                                                                   \
+    static void transpose_##k(void *restrict dst, int64_t dst_step, const void *restrict src,                \
+                              int64_t src_step, int64_t rows, int64_t columns)                               \
+    {                                                                                                        \
+        type tile[TILE_COLUMNS][TILE_ROWS];                                                                  \
+        for (int64_t r = 0; r < rows; r += TILE_ROWS)                                                        \
+            for (int64_t c = 0; c < columns; c += TILE_COLUMNS) {                                            \
+                int64_t nr = at_most(rows - r, TILE_ROWS), nc = at_most(columns - c, TILE_COLUMNS);          \
+                const type *s = (const type *)src + r + c * src_step;                                        \
+                type *d = (type *)dst + r * dst_step + c;                                                    \
+                for (int64_t j = 0; j < nc; j++) memcpy(tile[j], s + j * src_step, (size_t)nr * sizeof *s);  \
+                for (int64_t i = 0; i < nr; i++)                                                             \
+                    for (int64_t j = 0; j < nc; j++) d[i * dst_step + j] = tile[j][i];                       \
+            }                                                                                                \
+    }
+SIZES(TRANSPOSE)
+
 #define GATHER(i, type) gather_##i,
 #define SCATTER(i, type) scatter_##i,
 #define FILL(i, type) fill_##i,
+#define TRANSPOSED(i, type) transpose_##i,
 
 const struct strided_kernels KV(strided_kernels) = {
     .gather = {SIZES(GATHER)},
     .scatter = {SIZES(SCATTER)},
     .fill = {SIZES(FILL)},
+    .transpose = {SIZES(TRANSPOSED)},
 };

@@ -13,6 +13,9 @@ struct strided_kernels {
     void (*gather[STRIDED_SIZES])(void *dst, const void *src, int64_t stride, int64_t n);
     void (*scatter[STRIDED_SIZES])(void *dst, int64_t stride, const void *src, int64_t n);
     void (*fill[STRIDED_SIZES])(void *dst, const void *value, int64_t n);
+    /* dst[i * dst_step + j] = src[i + j * src_step], i < rows, j < columns; steps in elements */
+    void (*transpose[STRIDED_SIZES])(void *dst, int64_t dst_step, const void *src, int64_t src_step,
+                                     int64_t rows, int64_t columns);
 };
 KERNEL_PICK(strided_kernels)
 

@@ -165,6 +165,64 @@ static void place_buffers(struct plan *p)
     }
 }
 
+/* ---- transposed inputs
+ * ------------------------------------------------------------------------------------------------- */
+
+/* From this many elements on, an input that runs across the output's rows is transposed into scratch first:
+ * gathering it block by block would fetch each of its cache lines many times over. */
+enum { TRANSPOSE_FROM = 16384 };
+
+struct transpose {
+    const struct plan *p;
+    const struct lane *l;
+    int32_t along; /* the dimension in which the lane is contiguous */
+    char *to;
+};
+
+/* The dimension, other than the last, in which the walked lane has stride 1; -1 if there is none or no need.
+ */
+static int32_t lies_along(const struct plan *p, const struct lane *l)
+{
+    int32_t last = p->rank - 1;
+    if (l->mode != STRIDED || l->stride[last] == 1 || l->stride[last] == 0) return -1;
+    for (int32_t d = 0; d < last; d++)
+        if (l->stride[d] == 1 && p->dim[d] > 1) return d;
+    return -1;
+}
+
+/* Pieces are planes of the dimensions (along, last). */
+static void transpose_planes(void *ctx, int64_t begin, int64_t end)
+{
+    const struct transpose *t = ctx;
+    const struct plan *p = t->p;
+    int64_t packed[SN_MAX_DIMS], s = 1;
+    int size = strided_index(t->l->size);
+    for (int32_t d = p->rank; d-- > 0; s *= p->dim[d]) packed[d] = s;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t rest = i, from = 0, to = 0;
+        for (int32_t d = p->rank - 1; d-- > 0;) {
+            if (d == t->along) continue;
+            from += rest % p->dim[d] * t->l->stride[d];
+            to += rest % p->dim[d] * packed[d];
+            rest /= p->dim[d];
+        }
+        strided_kernels()->transpose[size](t->to + to * t->l->size, packed[t->along],
+                                           t->l->base + from * t->l->size, t->l->stride[p->rank - 1],
+                                           p->dim[t->along], p->dim[p->rank - 1]);
+    }
+}
+
+static void straighten(op_call *c, const struct plan *p, struct lane *l)
+{
+    int32_t along = lies_along(p, l);
+    if (along < 0) return;
+    struct transpose t = {p, l, along, op_scratch(c, (size_t)p->total * l->size)};
+    int64_t plane = p->dim[along] * p->dim[p->rank - 1], planes = p->total / plane;
+    rt_pool_run(planes, plane > GRAIN ? 1 : GRAIN / plane, transpose_planes, &t);
+    l->base = t.to;
+    l->mode = l->dtype == l->as ? DIRECT : PACKED;
+}
+
 static int mismatch(op_call *c, const aclTensor *t, const aclTensor *out)
 {
     char a[256], b[256];
@@ -191,6 +249,7 @@ static int make_plan(op_call *c, struct plan *p, const struct ew_operand *o, acl
     }
     p->rank = 0;
     if (walk) walk_layout(p, out);
+    for (int i = p->nout; walk && p->total >= TRANSPOSE_FROM && i < p->n; i++) straighten(c, p, &p->lane[i]);
     place_buffers(p);
     return 0;
 }

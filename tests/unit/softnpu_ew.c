@@ -170,6 +170,27 @@ static void overlapping_views_are_copied(void **state)
     aclDestroyTensor(element);
 }
 
+/* Long enough that inputs lying across are transposed first: odd sizes, every element size, an outer
+ * dimension. */
+static void large_transposed_inputs(void **state)
+{
+    (void)state;
+    static const aclDataType types[] = {ACL_INT8, ACL_FLOAT16, ACL_FLOAT, ACL_DOUBLE, ACL_COMPLEX128};
+    const int64_t dim[] = {3, 131, 77},
+                  stride[][3] = {{10087, 1, 131}, {1, 231, 3}, {1, 3, 393}, {77, 231, 1}};
+    for (int t = 0; t < 5; t++)
+        for (int s = 0; s < 4; s++) {
+            aclTensor *a =
+                test_view(test_alloc(3 * 131 * 77 * sn_size(types[t])), types[t], 3, dim, stride[s], 0);
+            count_up(a->data, types[t], 3 * 131 * 77);
+            aclTensor *b = test_tensor(ACL_FLOAT, 3, dim), *out = test_tensor(ACL_FLOAT, 3, dim);
+            check3(out, a, b);
+            test_drop(a);
+            test_drop(b);
+            test_drop(out);
+        }
+}
+
 /* index counts through the whole output; two outputs of different types. */
 static void number(int64_t n, void *const *p, int64_t index, const void *ctx)
 {
@@ -248,6 +269,7 @@ int main(void)
         cmocka_unit_test(scalars_empty_and_zero_dimensional),
         cmocka_unit_test(the_same_view_in_place),
         cmocka_unit_test(overlapping_views_are_copied),
+        cmocka_unit_test(large_transposed_inputs),
         cmocka_unit_test(long_arrays_with_two_outputs),
         cmocka_unit_test(copies_of_every_kind),
         cmocka_unit_test(access_helpers),
