@@ -3,9 +3,25 @@
 
 #include <string.h>
 
+static bool is_index_type(aclDataType t)
+{
+    return t == ACL_INT64 || t == ACL_INT32;
+}
+
+/* Where self's own type is an index type, an index without elements has a placeholder's looks. One that came
+ * of a mask has storage, a placeholder has none. */
 static bool is_placeholder(const aclTensor *t, const aclTensor *self)
 {
-    return !t || (t->rank == 1 && t->dim[0] == 0 && t->dtype == self->dtype);
+    return !t || (t->rank == 1 && t->dim[0] == 0 && t->dtype == self->dtype &&
+                  (!is_index_type(self->dtype) || !t->data));
+}
+
+/* A list of placeholders alone would index nothing: the indices among them are empty ones. */
+static bool all_placeholders(const aclTensor *self, const aclTensorList *list)
+{
+    for (uint64_t i = 0; i < list->n; i++)
+        if (!is_placeholder(list->v[i], self)) return false;
+    return list->n > 0 && is_index_type(self->dtype);
 }
 
 /* Broadcasts the index shapes; false if they do not. */
@@ -55,14 +71,15 @@ int advanced_layout(const op_call *c, const aclTensor *self, const aclTensorList
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%llu indices for self with %d dimensions",
                        (unsigned long long)list->n, (int)self->rank);
     int rest = 0;
+    bool none = all_placeholders(self, list);
     for (uint64_t i = 0; i < list->n; i++) {
-        a->indexed[i] = !is_placeholder(list->v[i], self);
+        a->indexed[i] = !is_placeholder(list->v[i], self) || (none && list->v[i]);
         if (a->indexed[i] && list->v[i]->dtype != ACL_INT64 && list->v[i]->dtype != ACL_INT32)
             return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                            "indices[%llu] not implemented for DT_%s, accepted are "
                            "[DT_INT32,DT_INT64] (masks must be expanded with nonzero)",
                            (unsigned long long)i, sn_dtype(list->v[i]->dtype)->name);
-        a->ambiguous |= !a->indexed[i] && (self->dtype == ACL_INT64 || self->dtype == ACL_INT32);
+        a->ambiguous |= !a->indexed[i] && is_index_type(self->dtype);
     }
     if (!broadcast_indices(list, a))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "the shapes of the index tensors do not broadcast");

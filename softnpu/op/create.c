@@ -85,9 +85,10 @@ static int run_arange(op_call *c)
     const aclScalar *start = c->arg[0].s, *step = c->arg[2].s;
     const aclTensor *out = c->arg[3].t;
     struct range_ctx r = {.start = sn_scalar_f64(start), .step = sn_scalar_f64(step)};
-    if (sn_is_integral(start->dtype)) r.i_start = sn_scalar_i64(start);
-    if (sn_is_integral(step->dtype)) r.i_step = sn_scalar_i64(step);
-    bool whole = sn_is_integral(out->dtype) && sn_is_integral(start->dtype) && sn_is_integral(step->dtype);
+    /* Integers are counted in integers, whatever start and step are: torch truncates both. */
+    bool whole = sn_is_integral(out->dtype);
+    if (whole) r.i_start = sn_scalar_i64(start);
+    if (whole) r.i_step = sn_scalar_i64(step);
     return run_range(c, out, whole ? ACL_INT64 : ACL_DOUBLE, whole ? arange_int : arange_float, &r);
 }
 

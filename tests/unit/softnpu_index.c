@@ -1,5 +1,6 @@
 /* softnpu_index.c - index, scatter and selection operators against their definitions, on odd layouts too. */
 #include "softnpu_testing.h"
+#include "softnpu_keep.h"
 
 TEST_OP(aclnnIndex, const aclTensor *, const aclTensorList *, aclTensor *)
 TEST_OP(aclnnIndexPutImpl, aclTensor *, const aclTensorList *, const aclTensor *, bool, bool)
@@ -84,8 +85,8 @@ static void index_apart_goes_first(void **state)
 {
     (void)state;
     aclTensor *self = count_up(ACL_INT64, DIM(2, 3, 4)), *out = test_tensor(ACL_INT64, DIM(2, 3));
-    /* self is int64: the placeholder looks like an empty index and is told apart by the result's size */
-    aclTensor *none = test_tensor(ACL_INT64, DIM(0));
+    /* self is int64: a placeholder is told from an empty index by having no storage */
+    aclTensor *none = test_view(NULL, ACL_INT64, DIM(0), NULL, 0);
     aclTensor *a = VALUES(ACL_INT64, 0, 1), *b = VALUES(ACL_INT64, 3, 0);
     assert_int_equal(TEST_CALL(aclnnIndex, self, list(a, none, b), out), 0);
     ASSERT_VALUES(out, 3, 7, 11, 12, 16, 20);
@@ -132,6 +133,22 @@ static void index_wrong_shape_is_refused(void **state)
     aclTensorList *at = list(VALUES(ACL_INT64, 1), NULL, NULL);
     assert_int_equal(TEST_CALL(aclnnIndex, self, at, out), ACLNN_ERR_PARAM_INVALID);
     assert_non_null(strstr(aclGetRecentErrMsg(), "aclnnIndex"));
+}
+
+/* An index that came of an empty mask has a placeholder's looks when self is of the index type. */
+static void put_nowhere(void **state)
+{
+    (void)state;
+    aclTensor *self = count_up(ACL_INT64, DIM(2, 3)), *value = VALUES(ACL_INT64, 9);
+    aclTensor *empty = test_view(test_alloc(8), ACL_INT64, DIM(0), NULL, 0);
+    aclTensor *none = test_view(NULL, ACL_INT64, DIM(0), NULL, 0);
+    assert_int_equal(TEST_CALL(aclnnIndexPutImpl, self, list(empty, empty, NULL), value, false, false), 0);
+    assert_int_equal(TEST_CALL(aclnnIndexPutImpl, self, list(none, empty, NULL), value, false, false), 0);
+    assert_int_equal(TEST_CALL(aclnnIndexPutImpl, self, list(none, none, NULL), value, false, false), 0);
+    ASSERT_VALUES(self, 0, 1, 2, 3, 4, 5);
+    assert_int_equal(
+        TEST_CALL(aclnnIndexPutImpl, self, list(none, VALUES(ACL_INT64, 1), NULL), value, false, false), 0);
+    ASSERT_VALUES(self, 0, 9, 2, 3, 9, 5);
 }
 
 static void put_sets_and_adds(void **state)
@@ -358,6 +375,7 @@ int main(void)
         cmocka_unit_test(index_broadcasts_and_takes_views),
         cmocka_unit_test(index_empty),
         cmocka_unit_test(index_wrong_shape_is_refused),
+        cmocka_unit_test(put_nowhere),
         cmocka_unit_test(put_sets_and_adds),
         cmocka_unit_test(put_accumulates_in_f32),
         cmocka_unit_test(put_writes_into_views),

@@ -1,6 +1,7 @@
 /* softnpu_lists.c - operators over lists of tensors, fused optimizer steps, loss scaling, coalescing, shapes.
  */
 #include "softnpu_testing.h"
+#include "softnpu_keep.h"
 
 #include <math.h>
 
