@@ -12,7 +12,7 @@
  * ------------------------------------------------------------------------------------------------ */
 
 void audit_finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
-                 struct slice text, const char *fmt, ...)
+                       struct slice text, const char *fmt, ...)
 {
     struct finding *f = vec_push(&out->list);
     struct buf message = BUF_INIT, print = BUF_INIT;
@@ -74,13 +74,11 @@ struct upstream_file {
 };
 
 /* Both whole files, where the source has the target and the patch applies to it. */
-static void add_upstream(struct view *v, const struct audit_options *o, pthread_mutex_t *lock,
-                         struct upstream_file *u, struct err *e)
+static void add_upstream(struct view *v, const struct audit_options *o, struct upstream_file *u,
+                         struct err *e)
 {
     if (!o->upstream || !v->f->path) return;
-    pthread_mutex_lock(lock);
-    int found = source_read(o->upstream, v->f->path, &u->pre, NULL, e);
-    pthread_mutex_unlock(lock);
+    int found = source_read_shared(o->upstream, v->f->path, &u->pre, NULL, e);
     if (found < 0) return;
     bool exists;
     struct slice pre = found ? slice_of(&u->pre) : (struct slice){0};
@@ -97,14 +95,13 @@ static void add_upstream(struct view *v, const struct audit_options *o, pthread_
 }
 
 static int audit_section(const char *file, const struct patch *p, const struct patch_file *f,
-                         const struct audit_options *o, pthread_mutex_t *lock, struct findings *out,
-                         struct err *e)
+                         const struct audit_options *o, struct findings *out, struct err *e)
 {
     struct view v;
     struct upstream_file u = {0};
     *e->text = '\0';
     view_make(&v, file, p, f);
-    add_upstream(&v, o, lock, &u, e);
+    add_upstream(&v, o, &u, e);
     run_rules(o, &v, out);
     view_free(&v);
     buf_free(&u.pre);
@@ -112,15 +109,15 @@ static int audit_section(const char *file, const struct patch *p, const struct p
     return *e->text ? -1 : 0;
 }
 
-int audit_one(const char *file, const struct patch *p, const struct audit_options *o, pthread_mutex_t *lock,
-              struct findings *out, struct err *e)
+int audit_one(const char *file, const struct patch *p, const struct audit_options *o, struct findings *out,
+              struct err *e)
 {
     struct view whole;
     view_make(&whole, file, p, NULL);
     run_rules(o, &whole, out);
     view_free(&whole);
     for (size_t i = 0; i < p->files.len; i++)
-        if (audit_section(file, p, &p->files.ptr[i], o, lock, out, e)) return -1;
+        if (audit_section(file, p, &p->files.ptr[i], o, out, e)) return -1;
     return 0;
 }
 
@@ -132,7 +129,7 @@ struct pool {
     const struct audit_options *o;
     atomic_size_t next;
     atomic_bool failed;
-    pthread_mutex_t read_lock, out_lock;
+    pthread_mutex_t out_lock;
     struct findings *out;
     char **targets; /* one a path: the only target, owned */
     struct err *e;
@@ -156,7 +153,7 @@ static void *work(void *arg)
         const char *path = pool->paths->ptr[i];
         int rc = patch_load(path, &p, &e);
         if (!rc) {
-            rc = audit_one(path, &p, pool->o, &pool->read_lock, &mine, &e);
+            rc = audit_one(path, &p, pool->o, &mine, &e);
             if (p.files.len && p.files.ptr[0].path) pool->targets[i] = xstrdup(p.files.ptr[0].path);
             patch_free(&p);
         }
@@ -193,8 +190,8 @@ static void check_shared(struct pool *pool)
         char *root = root_of(pool->paths->ptr[i], target), *key = xformat("%s:%s", root, target);
         const char *other = map_get(&seen, key);
         if (other)
-            audit_finding_add(pool->out, rule, pool->paths->ptr[i], 1, slice_str(target), "%s is changed by %s too",
-                        target, other);
+            audit_finding_add(pool->out, rule, pool->paths->ptr[i], 1, slice_str(target),
+                              "%s is changed by %s too", target, other);
         else
             *map_put(&seen, key) = pool->paths->ptr[i];
         free(root);
@@ -205,12 +202,7 @@ static void check_shared(struct pool *pool)
 
 int audit_patches(const strings *paths, const struct audit_options *o, struct findings *out, struct err *e)
 {
-    struct pool pool = {.paths = paths,
-                        .o = o,
-                        .read_lock = PTHREAD_MUTEX_INITIALIZER,
-                        .out_lock = PTHREAD_MUTEX_INITIALIZER,
-                        .out = out,
-                        .e = e};
+    struct pool pool = {.paths = paths, .o = o, .out_lock = PTHREAD_MUTEX_INITIALIZER, .out = out, .e = e};
     pool.targets = xcalloc(paths->len + 1, sizeof *pool.targets);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t extra = cores > 1 && paths->len > 16 ? (size_t)(cores > 8 ? 8 : cores) - 1 : 0, started = 0;

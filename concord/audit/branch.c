@@ -12,7 +12,6 @@ struct branch {
     const struct audit_options *o;
     struct findings *out;
     size_t patches;
-    pthread_mutex_t lock;
 };
 
 static int git_fail(struct err *e, const char *what)
@@ -97,7 +96,7 @@ static int audit_blob(struct branch *b, const git_diff_delta *d, struct err *e)
     struct patch p;
     const char *path = d->new_file.path;
     if (load_blob(b, &d->new_file.id, &p, e)) return -1;
-    int rc = audit_one(path, &p, b->o, &b->lock, b->out, e);
+    int rc = audit_one(path, &p, b->o, b->out, e);
     if (!rc && d->status == GIT_DELTA_MODIFIED) rc = check_kept(b, path, &d->old_file.id, &p, e);
     patch_free(&p);
     b->patches++;
@@ -133,7 +132,7 @@ static int open_branch(struct branch *b, const char *repo, const char *branch, c
 int audit_branch(const char *repo, const char *branch, const char *base, const struct audit_options *o,
                  struct findings *out, size_t *patches, struct err *e)
 {
-    struct branch b = {.o = o, .out = out, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct branch b = {.o = o, .out = out};
     git_diff *diff = NULL;
     git_libgit2_init();
     int rc = open_branch(&b, repo, branch, base, e);

@@ -6,8 +6,8 @@
 
 #include <pthread.h>
 
-/* Every rule over one parsed patch; lock guards the upstream source. */
-int audit_one(const char *file, const struct patch *p, const struct audit_options *o, pthread_mutex_t *lock,
+/* Every rule over one parsed patch. */
+int audit_one(const char *file, const struct patch *p, const struct audit_options *o,
               struct findings *out, struct err *e);
 
 #endif

@@ -78,7 +78,6 @@ struct pool {
     struct source *source;
     int flags;
     atomic_size_t next;
-    pthread_mutex_t read_lock; /* libgit2's tree objects are not shared between threads */
 };
 
 static void check_sections(struct pool *pool, struct check *c, struct buf *pre, struct buf *post)
@@ -88,11 +87,7 @@ static void check_sections(struct pool *pool, struct check *c, struct buf *pre, 
         struct apply_result *r = vec_push(&c->results);
         bool exists;
         int found = 0;
-        if (f->path) {
-            pthread_mutex_lock(&pool->read_lock);
-            found = source_read(pool->source, f->path, pre, NULL, &c->error);
-            pthread_mutex_unlock(&pool->read_lock);
-        }
+        if (f->path) found = source_read_shared(pool->source, f->path, pre, NULL, &c->error);
         if (found < 0) return;
         patch_apply(&c->p, f, found ? slice_of(pre) : (struct slice){0}, pool->flags, post, &exists, r);
     }
@@ -114,8 +109,10 @@ static void *work(void *arg)
 
 struct check *patch_check_all(const strings *paths, struct source *s, int flags)
 {
-    struct pool pool = {
-        xcalloc(paths->len + 1, sizeof(struct check)), paths->len, s, flags, 0, PTHREAD_MUTEX_INITIALIZER};
+    struct pool pool = {.checks = xcalloc(paths->len + 1, sizeof(struct check)),
+                        .n = paths->len,
+                        .source = s,
+                        .flags = flags};
     for (size_t i = 0; i < pool.n; i++) pool.checks[i].path = paths->ptr[i];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t extra = cores > 1 && pool.n > 16 ? (size_t)(cores > 8 ? 8 : cores) - 1 : 0, started = 0;

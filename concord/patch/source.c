@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <git2.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@ struct source {
     char *folder;         /* files are read from here; NULL for a clone */
     git_repository *repo; /* a clone's objects */
     git_tree *tree;
+    pthread_mutex_t lock; /* libgit2's objects are not shared between threads */
 };
 
 static int git_error_to(struct err *e, const char *what)
@@ -294,6 +296,7 @@ struct source *source_open(const char *spec, struct err *e)
 {
     struct source *s = xcalloc(1, sizeof *s);
     s->spec = xstrdup(spec);
+    pthread_mutex_init(&s->lock, NULL);
     const char *hash = strrchr(spec, '#');
     char *place = hash ? xstrndup(spec, (size_t)(hash - spec)) : xstrdup(spec);
     int rc = open_place(s, place, hash ? hash + 1 : NULL, e);
@@ -307,6 +310,15 @@ int source_read(struct source *s, const char *path, struct buf *out, uint32_t *m
 {
     buf_clear(out);
     return s->folder ? read_folder(s, path, out, mode, e) : read_clone(s, path, out, mode, e);
+}
+
+int source_read_shared(struct source *s, const char *path, struct buf *out, uint32_t *mode, struct err *e)
+{
+    if (s->folder) return source_read(s, path, out, mode, e);
+    pthread_mutex_lock(&s->lock);
+    int rc = source_read(s, path, out, mode, e);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
 }
 
 int source_list(struct source *s, const char *under, strings *out, struct err *e)
@@ -326,6 +338,7 @@ void source_close(struct source *s)
     if (!s) return;
     git_tree_free(s->tree);
     git_repository_free(s->repo);
+    pthread_mutex_destroy(&s->lock);
     free(s->folder);
     free(s->spec);
     free(s);

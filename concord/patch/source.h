@@ -19,6 +19,8 @@ struct source *source_open(const char *spec, struct err *e);
 int source_read(struct source *s, const char *path, struct buf *out, uint32_t *mode, struct err *e);
 /* All file paths below the folder under ("" for all), sorted. */
 int source_list(struct source *s, const char *under, strings *out, struct err *e);
+/* As source_read, for several threads: a clone's objects are read one at a time. */
+int source_read_shared(struct source *s, const char *path, struct buf *out, uint32_t *mode, struct err *e);
 const char *source_spec(const struct source *s);
 void source_close(struct source *s);
 
