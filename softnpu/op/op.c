@@ -49,8 +49,20 @@ static int refuse_rank(const op_call *c, int i, const aclTensor *t, int lo, int 
                    lo, hi);
 }
 
+/* The formats whose elements lie where the strides say. */
+static bool is_plain_format(aclFormat f)
+{
+    static const uint64_t plain = 1ULL << ACL_FORMAT_NCHW | 1ULL << ACL_FORMAT_NHWC | 1ULL << ACL_FORMAT_ND |
+                                  1ULL << ACL_FORMAT_NCDHW | 1ULL << ACL_FORMAT_NCL;
+    return f == ACL_FORMAT_UNDEFINED || ((unsigned)f < 64 && plain >> f & 1);
+}
+
 static int accept_tensor(op_call *c, int i, const aclTensor *t)
 {
+    if (!is_plain_format(t->format))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                       "%s has private format %d, which the software device does not know",
+                       c->row->param[i].name, (int)t->format);
     int64_t n = t->rank <= SN_MAX_DIMS ? sn_numel(t) : 0;
     if (t->rank > SN_MAX_DIMS) return refuse_rank(c, i, t, 0, 8);
     if (n && !rt_is_device_ptr(t->data))

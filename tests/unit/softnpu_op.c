@@ -82,6 +82,11 @@ static void ranks_and_addresses(void **state)
     aclTensor *nowhere = test_view(NULL, ACL_FLOAT, 0, NULL, NULL, 0);
     assert_int_equal(TEST_CALL(aclnnRelu, nowhere, nowhere), ACLNN_ERR_PARAM_INVALID);
     assert_non_null(strstr(aclGetRecentErrMsg(), "no data"));
+    aclTensor *blocked = test_view(memory, ACL_FLOAT, 0, NULL, NULL, 0);
+    blocked->format = ACL_FORMAT_FRACTAL_NZ;
+    assert_int_equal(TEST_CALL(aclnnRelu, blocked, blocked), ACLNN_ERR_PARAM_INVALID);
+    assert_non_null(strstr(aclGetRecentErrMsg(), "private format 29"));
+    aclDestroyTensor(blocked);
     aclDestroyTensor(on_host);
     aclDestroyTensor(nowhere);
     aclrtFree(memory);
