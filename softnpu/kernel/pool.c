@@ -1,5 +1,6 @@
 /* pool.c - pooling over one plane. */
 #include "softnpu/kernel/pool.h"
+#include <stdbool.h>
 
 /* Runs its argument for every output, with its three windows as d, h, w and its position o. */
 #define FOR_OUTPUTS(...)                                                                                     \
@@ -39,6 +40,9 @@ MAX(float, f32)
 MAX(double, f64)
 MAX(int64_t, i64)
 
+/* Widest row that is summed over a window's height first, so that the long loop is the vectorised one. */
+enum { WIDE = 2048 };
+
 #define AVERAGE(T, name)                                                                                     \
     static T sum_##name(const T *p, int64_t n)                                                               \
     {                                                                                                        \
@@ -55,15 +59,43 @@ MAX(int64_t, i64)
     {                                                                                                        \
         return g->divisor != 0 ? (T)g->divisor : (T)(d->span * h->span * w->span);                           \
     }                                                                                                        \
+    /* buffer: the rows that d and h cover, added up. */                                                     \
+    static void add_rows_##name(const struct pool_geom *g, const T *in, const struct pool_window *d,         \
+                                const struct pool_window *h, T *restrict buffer)                             \
+    {                                                                                                        \
+        int64_t W = g->in[2];                                                                                \
+        for (int64_t x = 0; x < W; x++) buffer[x] = 0;                                                       \
+        FOR_ROWS({                                                                                           \
+            for (int64_t x = 0; x < W; x++) buffer[x] += in[row + x];                                        \
+        })                                                                                                   \
+    }                                                                                                        \
+    static void average_rows_##name(const struct pool_geom *g, const T *in, T *out)                          \
+    {                                                                                                        \
+        T buffer[WIDE];                                                                                      \
+        FOR_OUTPUTS({                                                                                        \
+            T sum = 0;                                                                                       \
+            int64_t n = w->hi - w->lo;                                                                       \
+            if (!ow) add_rows_##name(g, in, d, h, buffer);                                                   \
+            if (n < 8)                                                                                       \
+                for (int64_t x = w->lo; x < w->hi; x++) sum += buffer[x];                                    \
+            else                                                                                             \
+                sum = sum_##name(buffer + w->lo, n);                                                         \
+            bool any = d->hi > d->lo && h->hi > h->lo && n > 0;                                              \
+            out[o] = any ? sum / divisor_##name(g, d, h, w) : 0;                                             \
+        })                                                                                                   \
+    }                                                                                                        \
     static void average_##name(const struct pool_geom *g, const void *src, void *dst)                        \
     {                                                                                                        \
         const T *in = src;                                                                                   \
         T *out = dst;                                                                                        \
+        if (g->in[2] <= WIDE) {                                                                              \
+            average_rows_##name(g, in, out);                                                                 \
+            return;                                                                                          \
+        }                                                                                                    \
         FOR_OUTPUTS({                                                                                        \
             T sum = 0;                                                                                       \
             int64_t n = w->hi - w->lo;                                                                       \
-            FOR_ROWS(                                                                                        \
-                { sum += n < 8 ? sum_short_##name(in + row + w->lo, n) : sum_##name(in + row + w->lo, n); }) \
+            FOR_ROWS({ sum += sum_##name(in + row + w->lo, n); })                                            \
             out[o] = d->hi > d->lo && h->hi > h->lo && n > 0 ? sum / divisor_##name(g, d, h, w) : 0;         \
         })                                                                                                   \
     }                                                                                                        \
@@ -78,15 +110,6 @@ MAX(int64_t, i64)
             })                                                                                               \
         })                                                                                                   \
     }
-#define SUM_SHORT(T, name)                                                                                   \
-    static inline T sum_short_##name(const T *p, int64_t n)                                                  \
-    {                                                                                                        \
-        T sum = 0;                                                                                           \
-        for (int64_t i = 0; i < n; i++) sum += p[i];                                                         \
-        return sum;                                                                                          \
-    }
-SUM_SHORT(float, f32)
-SUM_SHORT(double, f64)
 AVERAGE(float, f32)
 AVERAGE(double, f64)
 
