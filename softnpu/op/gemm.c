@@ -134,7 +134,7 @@ void gemm_init(struct gemm *g, aclDataType type, int64_t m, int64_t n, int64_t k
 
 enum {
     BLOCK_WORK = 1 << 22, /* multiplications that are worth a piece of their own */
-    BLOCK_SIDE = 256,     /* smaller blocks spend their time packing operands */
+    BLOCK_COLS = 1024,    /* narrower blocks spend their time packing operands */
     SPLIT_DEPTH = 4096,   /* shortest part of a long sum over k */
     SPLIT_PARTS = 16,
     SPLIT_OUT = 1 << 16, /* largest result whose sum over k is split */
@@ -242,8 +242,9 @@ static void split(struct plan *p)
     const struct gemm *g = &p->g;
     int64_t depth = g->k > 0 ? g->k : 1;
     p->mb = g->m, p->nb = g->n, p->group = 1;
-    while (p->mb * p->nb * depth > BLOCK_WORK && (p->mb > BLOCK_SIDE || p->nb > BLOCK_SIDE))
-        if (p->mb >= p->nb)
+    int64_t rows = blas_block_rows();
+    while (p->mb * p->nb * depth > BLOCK_WORK && (p->mb > rows || p->nb > BLOCK_COLS))
+        if (p->mb * BLOCK_COLS >= p->nb * rows)
             p->mb = (p->mb / 2 + 15) / 16 * 16;
         else
             p->nb = (p->nb / 2 + 15) / 16 * 16;
