@@ -64,6 +64,7 @@ struct rt_settings {
     bool accept_any;       /* SOFTNPU_ACCEPT=any: dtype and rank acceptance relaxed */
     bool hf32;             /* SOFTNPU_HF32=1 */
     int devices;           /* SOFTNPU_DEVICES, default 1 */
+    int address_gib;       /* SOFTNPU_ADDRESS_GIB: at most this much address space is reserved, default 8192 */
     const char *soc;       /* SOFTNPU_SOC, default Ascend910B4 */
     const char *trace;     /* SOFTNPU_TRACE=FILE or NULL */
     const char *counts;    /* SOFTNPU_COUNTS=FILE: per-operator launch counts written there at exit, or NULL */

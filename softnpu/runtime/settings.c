@@ -42,6 +42,7 @@ static void read_settings(void)
         .accept_any = !strcmp(text("SOFTNPU_ACCEPT", ""), "any"),
         .hf32 = is_on("SOFTNPU_HF32"),
         .devices = number("SOFTNPU_DEVICES", 0, RT_MAX_DEVICES, 1),
+        .address_gib = number("SOFTNPU_ADDRESS_GIB", 64, 8192, 8192),
         .soc = text("SOFTNPU_SOC", "Ascend910B4"),
         .trace = text("SOFTNPU_TRACE", NULL),
         .counts = text("SOFTNPU_COUNTS", NULL),
