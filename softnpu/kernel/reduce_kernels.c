@@ -5,7 +5,8 @@
 #include <complex.h>
 #include <stdbool.h>
 
-/* ---- folds with one plane: a = step(a, x), merged with the same or another associative step -------------- */
+/* ---- folds with one plane: a = step(a, x), merged with the same or another associative step --------------
+ */
 
 #define IDENTITY(x) (x)
 #define F32_VECTOR(p) VD_FROM_F32(p)
@@ -187,7 +188,8 @@ SCALAR_FOLD(bool_all, uint8_t, int64_t, 1, S_ALL, S_ALL)
 SCALAR_FOLD(f32_pow, float, double, 0.0, S_POW, S_SUM)
 SCALAR_FOLD(f64_pow, double, double, 0.0, S_POW, S_SUM)
 
-/* ---- argmax, argmin: value and index --------------------------------------------------------------------- */
+/* ---- argmax, argmin: value and index ---------------------------------------------------------------------
+ */
 
 /* x takes the place of the value so far: it is better, or it is the first NaN. */
 #define GREATER(x, a) ((x) > (a) || ((x) != (x) && (a) == (a)))
@@ -282,7 +284,8 @@ ARG_FOLD(f32_argmin, float, double, LESS, f32_first_min)
 ARG_FOLD(f64_argmin, double, double, LESS, f64_first_min)
 ARG_FOLD(i64_argmin, int64_t, int64_t, LESS, i64_first_min)
 
-/* ---- count, mean, squared distances (Chan's merge, Welford's step) --------------------------------------- */
+/* ---- count, mean, squared distances (Chan's merge, Welford's step) ---------------------------------------
+ */
 
 static void zero_init(void *acc, int64_t ld, int64_t n)
 {
@@ -352,7 +355,8 @@ static inline double lanes_sum(const vd lane[V_CHAINS])
 MOMENTS(f32_moments, float, F32_VECTOR)
 MOMENTS(f64_moments, double, F64_VECTOR)
 
-/* ---- log of the sum of exponentials ---------------------------------------------------------------------- */
+/* ---- log of the sum of exponentials ----------------------------------------------------------------------
+ */
 
 static void logsum_init(void *acc, int64_t ld, int64_t n)
 {
@@ -377,15 +381,18 @@ static void logsum_merge(void *acc, int64_t ld, const void *from, int64_t from_l
 
 static double f32_expsum(const float *x, int64_t n, double top)
 {
-    double sum = 0;
+    double lane[TREE] = {0}, sum = 0;
     int64_t i = 0;
-    for (; i + VF_N <= n; i += VF_N) {
-        vf v = VF_LOAD(x + i) - (float)top;
-        vf_exp(&v);
-        float lane = 0;
-        for (int k = 0; k < VF_N; k++) lane += v[k];
-        sum += (double)lane;
+    for (; i + TREE <= n; i += TREE) {
+        float part[TREE];
+        for (int j = 0; j < TREE; j += VF_N) {
+            vf v = VF_LOAD(x + i + j) - (float)top;
+            vf_exp(&v);
+            VF_STORE(part + j, v);
+        }
+        for (int j = 0; j < TREE; j += VD_N) *(vd_at *)(lane + j) += VD_FROM_F32(part + j);
     }
+    for (int j = 0; j < TREE; j++) sum += lane[j];
     for (; i < n; i++) sum += exp((double)x[i] - top);
     return sum;
 }
@@ -410,7 +417,8 @@ static double f64_expsum(const double *x, int64_t n, double top)
 LOGSUM(f32, float)
 LOGSUM(f64, double)
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------
+ */
 
 #define ROW(name, planes)                                                                                    \
     {                                                                                                        \

@@ -4,6 +4,10 @@ Run inside an environment with torch and torch_npu: softnpu run -- python -m pyt
 """
 
 import itertools
+import os
+import subprocess
+import sys
+import textwrap
 
 import pytest
 import torch
@@ -538,3 +542,28 @@ def test_batch_norm_parts():
     )
     same(list(merged), [mean.cpu(), invstd.cpu()], 5)
     same(running[1], (0.9 + 0.1 * want.var(1)).float())
+
+
+def test_results_do_not_depend_on_threads_or_variant():
+    code = """
+        import hashlib, torch, torch_npu
+        import torch.nn.functional as F
+        g = torch.Generator().manual_seed(90)
+        x, w = torch.randn(700, 3001, generator=g).npu(), torch.randn(3001, generator=g).npu()
+        y = torch.randn(16, 24, 33, generator=g).npu()
+        outs = [x.sum(), x.sum(0), x.sum(1), x.var(0), x.norm(), x.softmax(1), x.logsumexp(1), x.cumsum(1), x.median()]
+        outs += [F.layer_norm(x, (3001,), w, w), F.batch_norm(y, None, None, training=True), F.group_norm(y, 4)]
+        outs += [F.mse_loss(x, x.t().reshape(700, 3001)), *x.max(1), x.sort(0)[1]]
+        x.requires_grad_()
+        w.requires_grad_()
+        F.layer_norm(x, (3001,), w, w).sum().backward()
+        outs += [x.grad, w.grad]
+        print(hashlib.sha256(b"".join(t.detach().cpu().numpy().tobytes() for t in outs)).hexdigest())
+    """
+    seen = set()
+    for threads, variant in (("1", "base"), ("3", "avx512")):
+        env = {**os.environ, "SOFTNPU_THREADS": threads, "SOFTNPU_KERNEL": variant}
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        seen.add(done.stdout)
+    assert len(seen) == 1
