@@ -107,10 +107,14 @@ static int check_logspace(op_call *c)
     return op_need_shape(c, 4, &c->arg[2].i, 1);
 }
 
-static struct range_ctx linspace_ctx(const op_call *c)
+static struct range_ctx linspace_ctx(const op_call *c, const aclTensor *out)
 {
     struct range_ctx r = {
         .start = sn_scalar_f64(c->arg[0].s), .end = sn_scalar_f64(c->arg[1].s), .n = c->arg[2].i};
+    if (sn_is_integral(out->dtype)) { /* torch makes both ends integers before it divides */
+        r.start = trunc(r.start);
+        r.end = trunc(r.end);
+    }
     r.step = r.n > 1 ? (r.end - r.start) / (double)(r.n - 1) : 0;
     if (r.n == 1) r.end = r.start;
     return r;
@@ -118,13 +122,13 @@ static struct range_ctx linspace_ctx(const op_call *c)
 
 static int run_linspace(op_call *c)
 {
-    struct range_ctx r = linspace_ctx(c);
+    struct range_ctx r = linspace_ctx(c, c->arg[3].t);
     return run_range(c, c->arg[3].t, ACL_DOUBLE, linspace_block, &r);
 }
 
 static int run_logspace(op_call *c)
 {
-    struct range_ctx r = linspace_ctx(c);
+    struct range_ctx r = linspace_ctx(c, c->arg[4].t);
     r.base = c->arg[3].d;
     return run_range(c, c->arg[4].t, ACL_DOUBLE, logspace_block, &r);
 }

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { GRAIN_BYTES = 64 * 1024 };
+/* NARROWEST: elements of a block that are worth a task of their own, which walks all places. */
+enum { GRAIN_BYTES = 64 * 1024, NARROWEST = 64 };
 
 int map_type(aclDataType type)
 {
@@ -54,19 +55,39 @@ const int64_t *map_range(op_call *c, int64_t n, int64_t start, int64_t step)
     return map;
 }
 
+enum { INDEX_GRAIN = 32768 };
+struct values_ctx {
+    const int64_t *from;
+    int64_t *to, size;
+    int64_t wrong; /* place of the first value outside, or its count of places */
+};
+
+static void check_values(void *ctx, int64_t begin, int64_t end)
+{
+    struct values_ctx *v = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t at = v->from[i], wrapped = at < 0 ? at + v->size : at;
+        v->to[i] = wrapped;
+        if (wrapped >= 0 && wrapped < v->size) continue;
+        int64_t first = __atomic_load_n(&v->wrong, __ATOMIC_RELAXED);
+        while (i < first &&
+               !__atomic_compare_exchange_n(&v->wrong, &first, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
+    }
+}
+
 int map_values(op_call *c, const aclTensor *index, int64_t size, int64_t **values)
 {
     int64_t n = sn_numel(index);
-    int64_t *v = op_scratch(c, (size_t)(n ? n : 1) * sizeof *v);
-    if (n) memcpy(v, op_in(c, index, ACL_INT64), (size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n; i++) {
-        if (v[i] < -size || v[i] >= size)
-            return op_fail(c, ACL_ERROR_RT_AICORE_EXCEPTION,
-                           "index %lld is out of bounds for dimension with size %lld", (long long)v[i],
-                           (long long)size);
-        if (v[i] < 0) v[i] += size;
-    }
-    *values = v;
+    struct values_ctx v = {.size = size, .wrong = n};
+    v.to = op_scratch(c, (size_t)(n ? n : 1) * sizeof *v.to);
+    if (n) v.from = op_in(c, index, ACL_INT64);
+    rt_pool_run(n, INDEX_GRAIN, check_values, &v);
+    if (v.wrong < n)
+        return op_fail(c, ACL_ERROR_RT_AICORE_EXCEPTION,
+                       "index %lld is out of bounds for dimension with size %lld", (long long)v.from[v.wrong],
+                       (long long)size);
+    *values = v.to;
     return 0;
 }
 
@@ -225,6 +246,8 @@ void map_scatter(op_call *c, struct map_job *job, enum map_op op, aclDataType ty
     if (!n || !job->run) return;
     if (split >= job->rank || (split >= 0 && job->dim[split] < job->run)) split = -1;
     struct scatter_ctx ctx = {job, op, (enum map_type)map_type(type), split};
-    int64_t width = split < 0 ? job->run : job->dim[split];
-    rt_pool_run(width, grain_of(n * job->run / width * job->size), scatter_part, &ctx);
+    int64_t width = split < 0 ? job->run : job->dim[split],
+            grain = grain_of(n * job->run / width * job->size);
+    if (split < 0 && grain < NARROWEST) grain = NARROWEST;
+    rt_pool_run(width, grain, scatter_part, &ctx);
 }
