@@ -307,8 +307,8 @@ static char *in_place(const struct plan *p, const struct lane *l, int64_t at, in
 /* The input's block, converted; into `want` if it must be written somewhere and want is given. */
 static char *load(const struct plan *p, const struct lane *l, int64_t at, int64_t n, char *memory, char *want)
 {
-    char *ready = want ? want : memory + l->ready;
     if (l->mode == DIRECT) return l->base + at * l->size;
+    char *ready = want ? want : memory + l->ready;
     if (l->mode == FILLED) return memory + l->ready;
     if (l->mode == PACKED) {
         sn_convert(ready, l->as, l->base + at * l->size, l->dtype, n);
