@@ -10,12 +10,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A property that must hold whatever the input is. */
-#define MUST(condition)                                                                                            \
-    do {                                                                                                           \
-        if (!(condition)) {                                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                \
-            abort();                                                                                               \
-        }                                                                                                          \
+#define MUST(condition)                                                                                      \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                          \
+            abort();                                                                                         \
+        }                                                                                                    \
     } while (0)
 
 /* Cuts the input at NUL bytes into n parts; the last one has the rest, missing ones are empty. */

@@ -10,7 +10,8 @@ static void check(const struct patch *p, const struct patch_file *f, struct slic
     MUST(r.outcome < APPLY_OUTCOME_COUNT);
     if (r.outcome != APPLY_clean && r.outcome != APPLY_already) MUST(!post.len);
     if (r.outcome == APPLY_clean) {
-        patch_apply(p, f, exists ? slice_of(&post) : (struct slice){0}, flags ^ APPLY_REVERSE, &again, &existed, &back);
+        patch_apply(p, f, exists ? slice_of(&post) : (struct slice){0}, flags ^ APPLY_REVERSE, &again,
+                    &existed, &back);
         if (back.outcome == APPLY_clean) MUST(slice_eq(slice_of(&again), base));
     }
     buf_free(&post);

@@ -1,4 +1,5 @@
-/* fuzz_make.c - a NUL b NUL c: apply(make(a, b), a) = b, reverse gives a back, and merging an edit to c gives c. */
+/* fuzz_make.c - a NUL b NUL c: apply(make(a, b), a) = b, reverse gives a back, and merging an edit to c gives
+ * c. */
 #include "fuzz/fuzz.h"
 
 static void must_apply(const struct patch *p, struct slice pre, int flags, struct slice post)

@@ -1,4 +1,5 @@
-/* fuzz_port.c - patch NUL target NUL source: a port ends, accounts for every edit, and changes nothing but by its edits. */
+/* fuzz_port.c - patch NUL target NUL source: a port ends, accounts for every edit, and changes nothing but by
+ * its edits. */
 #include "concord/patch/port.h"
 #include "fuzz/fuzz.h"
 
@@ -11,7 +12,8 @@ static void check(const struct patch *p, const struct patch_file *f, struct slic
     for (int i = 0; i < PORT_OUTCOME_COUNT; i++) sum += r.counts[i];
     MUST(sum == r.edits.len);
     if (!r.counts[PORT_carried] && !r.counts[PORT_adapted]) MUST(slice_eq(slice_of(&post), to));
-    for (size_t i = 0; i < r.edits.len; i++) MUST((r.edits.ptr[i].outcome == PORT_conflict) == (r.edits.ptr[i].target == 0));
+    for (size_t i = 0; i < r.edits.len; i++)
+        MUST((r.edits.ptr[i].outcome == PORT_conflict) == (r.edits.ptr[i].target == 0));
     port_free(&r);
     buf_free(&post);
 }

@@ -20,7 +20,10 @@ void audit_finding_add(struct findings *out, const struct rule *rule, const char
     va_start(ap, fmt);
     buf_vaddf(&message, fmt, ap);
     va_end(ap);
-    buf_addf(&print, "%s\n%s\n", rule->name, file);
+    /* The patch's place among patches, so that the fingerprint does not depend on where one stands. */
+    char *place = patch_named_target(file);
+    buf_addf(&print, "%s\n%s\n", rule->name, place ? place : file);
+    free(place);
     text = slice_trim(text);
     buf_add(&print, text.ptr, text.len);
     char hex[65];

@@ -55,7 +55,7 @@ struct findings {
 };
 /* text: what the fingerprint stands on, besides rule and file. */
 void audit_finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
-                 struct slice text, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+                       struct slice text, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 void audit_findings_free(struct findings *f);
 /* By file, line, rule. */
 void audit_findings_sort(struct findings *f);
@@ -106,7 +106,7 @@ struct slice literal_at(const struct vline *l, size_t at);
 /* True when the line holds a string literal that is exactly word, or word:N when index is allowed. */
 bool has_literal(const struct vline *l, const char *word, bool index);
 void rule_report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
-            const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 #define FAULT(id, name, severity, en, mend, zh, mend_zh)
 #define RULE(id, name, class, severity, fn, en, mend, zh, mend_zh) rule_fn fn;

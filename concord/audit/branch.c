@@ -84,8 +84,8 @@ static int check_kept(struct branch *b, const char *path, const git_oid *old_id,
         const struct hunk *h = &old.hunks.ptr[i];
         if (survives(&old, h, now)) continue;
         audit_finding_add(b->out, &rules[RULE_foreign_hunk_changed], path, 1, patch_line_text(&old, h->line),
-                    "the hunk at line %u of the base's patch (-%u,%u) is gone or changed", h->line + 1,
-                    h->old_start, h->old_len);
+                          "the hunk at line %u of the base's patch (-%u,%u) is gone or changed", h->line + 1,
+                          h->old_start, h->old_len);
     }
     patch_free(&old);
     return 0;

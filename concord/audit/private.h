@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 /* Every rule over one parsed patch. */
-int audit_one(const char *file, const struct patch *p, const struct audit_options *o,
-              struct findings *out, struct err *e);
+int audit_one(const char *file, const struct patch *p, const struct audit_options *o, struct findings *out,
+              struct err *e);
 
 #endif

@@ -81,7 +81,7 @@ void rule_import_duplicate(const struct rule *rule, const struct view *v, struct
         for (size_t k = 0; k < v->lines.len; k++)
             if (same_import(l, &v->lines.ptr[k]) && (k < i || !vline_added(&v->lines.ptr[k]))) {
                 rule_report(rule, v, out, l, "'%.*s' stands at line %u too", SLICE_FMT(slice_trim(l->text)),
-                       v->lines.ptr[k].line + 1);
+                            v->lines.ptr[k].line + 1);
                 break;
             }
     }

@@ -44,10 +44,11 @@ void rule_id_fabricated(const struct rule *rule, const struct view *v, struct fi
     struct slice text = patch_line_text(v->p, f->index_line);
     bool equal = *f->old_id && !strcmp(f->old_id, f->new_id) && f->hunk != f->hunk_end;
     if (equal)
-        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "both sides have the id %s", f->old_id);
+        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "both sides have the id %s",
+                          f->old_id);
     else if (looks_typed(f->old_id) || looks_typed(f->new_id))
-        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "%s..%s was not made by git", f->old_id,
-                    f->new_id);
+        audit_finding_add(out, rule, v->file, f->index_line + 1, text, "%s..%s was not made by git",
+                          f->old_id, f->new_id);
 }
 
 void rule_target_name(const struct rule *rule, const struct view *v, struct findings *out)
@@ -55,8 +56,8 @@ void rule_target_name(const struct rule *rule, const struct view *v, struct find
     if (!v->f || !v->f->path || v->p->files.len != 1) return;
     char *named = patch_named_target(v->file);
     if (named && strcmp(named, v->f->path))
-        audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path), "changes %s, its name says %s",
-                    v->f->path, named);
+        audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path),
+                          "changes %s, its name says %s", v->f->path, named);
     free(named);
 }
 
@@ -67,7 +68,8 @@ void rule_conflict_marker(const struct rule *rule, const struct view *v, struct 
         const struct vline *l = &v->lines.ptr[i];
         bool mark = slice_eq(l->text, slice_str("======="));
         for (size_t k = 0; k < 3; k++) mark |= slice_starts(l->text, marks[k]);
-        if (vline_added(l) && mark) rule_report(rule, v, out, l, "a conflict marker: '%.*s'", SLICE_FMT(l->text));
+        if (vline_added(l) && mark)
+            rule_report(rule, v, out, l, "a conflict marker: '%.*s'", SLICE_FMT(l->text));
     }
 }
 
@@ -76,7 +78,8 @@ void rule_tab_added(const struct rule *rule, const struct view *v, struct findin
     for (size_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
         if (!vline_added(l) || !v->python || l->in_string || l->blank) continue;
-        if (l->indent && memchr(l->text.ptr, '\t', l->indent)) rule_report(rule, v, out, l, "indented with a tab");
+        if (l->indent && memchr(l->text.ptr, '\t', l->indent))
+            rule_report(rule, v, out, l, "indented with a tab");
     }
 }
 
@@ -119,7 +122,7 @@ void rule_syntax_error(const struct rule *rule, const struct view *v, struct fin
 {
     if (!v->pre || !v->post || v->pre->error_row || !v->post->error_row) return;
     audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path),
-                "%s: a syntax error in row %u of the result", v->f->path, v->post->error_row);
+                      "%s: a syntax error in row %u of the result", v->f->path, v->post->error_row);
 }
 
 void rule_torch_and_tests(const struct rule *rule, const struct view *v, struct findings *out)
@@ -131,5 +134,6 @@ void rule_torch_and_tests(const struct rule *rule, const struct view *v, struct 
         torch |= path && str_starts(path, "torch/");
         test |= path && str_starts(path, "test/");
     }
-    if (torch && test) audit_finding_add(out, rule, v->file, 1, (struct slice){"", 0}, "changes torch/ and test/");
+    if (torch && test)
+        audit_finding_add(out, rule, v->file, 1, (struct slice){"", 0}, "changes torch/ and test/");
 }

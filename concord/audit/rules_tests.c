@@ -37,8 +37,8 @@ void rule_assertion_removed(const struct rule *rule, const struct view *v, struc
         }
         if (balance > 0 && !test_goes)
             rule_report(rule, v, out, &v->lines.ptr[first],
-                   "the hunk removes %d assertion%s without putting one in its place", balance,
-                   balance > 1 ? "s" : "");
+                        "the hunk removes %d assertion%s without putting one in its place", balance,
+                        balance > 1 ? "s" : "");
     }
 }
 
@@ -245,7 +245,8 @@ void rule_skip_without_reason(const struct rule *rule, const struct view *v, str
         struct slice rest = {c.ptr + end, c.len - end};
         bool bare = end && !has_reason(v, i, rest) && !comment_near(v, i);
         bool fails = is_xfail(c) && !slice_has(l->text, "reason") && !comment_near(v, i);
-        if (bare || fails) rule_report(rule, v, out, l, "'%.*s' says no reason", SLICE_FMT(slice_trim(l->text)));
+        if (bare || fails)
+            rule_report(rule, v, out, l, "'%.*s' says no reason", SLICE_FMT(slice_trim(l->text)));
     }
 }
 

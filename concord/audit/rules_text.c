@@ -143,7 +143,8 @@ void rule_expected_loosened(const struct rule *rule, const struct view *v, struc
             for (size_t p = 0; p < sizeof loosened / sizeof *loosened; p++)
                 if (slice_has(old->code, loosened[p].strict) && slice_has(new->code, loosened[p].loose) &&
                     !slice_has(new->code, loosened[p].strict) && !slice_has(old->code, loosened[p].loose)) {
-                    rule_report(rule, v, out, new, "%s...) becomes %s...)", loosened[p].strict, loosened[p].loose);
+                    rule_report(rule, v, out, new, "%s...) becomes %s...)", loosened[p].strict,
+                                loosened[p].loose);
                     break;
                 }
         }
@@ -256,7 +257,8 @@ void rule_debug_print(const struct rule *rule, const struct view *v, struct find
             was_there |= vline_removed(&v->lines.ptr[i]) && prints(&v->lines.ptr[i]);
         for (uint32_t i = b->first; i < b->end && !was_there; i++)
             if (vline_added(&v->lines.ptr[i]) && prints(&v->lines.ptr[i]))
-                rule_report(rule, v, out, &v->lines.ptr[i], "'%.*s'", SLICE_FMT(slice_trim(v->lines.ptr[i].text)));
+                rule_report(rule, v, out, &v->lines.ptr[i], "'%.*s'",
+                            SLICE_FMT(slice_trim(v->lines.ptr[i].text)));
     }
 }
 
@@ -303,7 +305,7 @@ void rule_unrelated_rewrite(const struct rule *rule, const struct view *v, struc
                 continue;
             if (same_essence(old, &v->lines.ptr[k]))
                 rule_report(rule, v, out, &v->lines.ptr[k], "the same as '%.*s'",
-                       SLICE_FMT(slice_trim(old->text)));
+                            SLICE_FMT(slice_trim(old->text)));
         }
     }
 }

@@ -279,7 +279,7 @@ uint32_t block_partner(const struct view *v, const struct block *b, uint32_t i)
 }
 
 void rule_report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,
-            const char *fmt, ...)
+                 const char *fmt, ...)
 {
     char text[300];
     va_list ap;

@@ -1,7 +1,6 @@
 /* parse.c - unified diff to model: every line gets its kind, every irregularity becomes a fault. */
-#include "concord/patch/patch.h"
+#include "concord/patch/names.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,26 +13,6 @@ struct parser {
     int64_t delta;    /* lines added so far in the section */
     uint64_t old_end; /* first old line after the last hunk */
 };
-
-static const struct {
-    const char *name;
-    bool blocks;
-} fault_rows[] = {
-#define X(id, name, blocks) {name, blocks},
-    PATCH_FAULTS(X)
-#undef X
-};
-static_assert(sizeof fault_rows / sizeof *fault_rows == FAULT_KINDS, "one row a fault");
-
-const char *patch_fault_name(enum patch_fault_kind kind)
-{
-    return fault_rows[kind].name;
-}
-
-bool patch_fault_blocks(enum patch_fault_kind kind)
-{
-    return fault_rows[kind].blocks;
-}
 
 static void fault(struct patch *p, enum patch_fault_kind kind, uint32_t line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -64,24 +43,6 @@ static void split_lines(struct patch *p)
         *l = (struct patch_line){(uint32_t)off, (uint32_t)len, LINE_STRAY, nl ? END_LF : END_NONE};
         off += len + 1;
     }
-}
-
-struct slice patch_line_text(const struct patch *p, uint32_t line)
-{
-    const struct patch_line *l = &p->lines.ptr[line];
-    return (struct slice){buf_str(&p->text) + l->off, l->len};
-}
-
-struct slice patch_line_content(const struct patch *p, uint32_t line)
-{
-    struct slice s = patch_line_text(p, line);
-    if (s.len) s.ptr++, s.len--;
-    return s;
-}
-
-bool patch_line_unterminated(const struct patch *p, uint32_t line, uint32_t end)
-{
-    return line + 1 < end && p->lines.ptr[line + 1].kind == LINE_NO_EOL;
 }
 
 static bool at_end(const struct parser *s)
@@ -115,80 +76,6 @@ static bool section_starts(const struct parser *s, uint32_t i)
 {
     if (starts(s, i, "diff --git ")) return true;
     return starts(s, i, "--- ") && starts(s, i + 1, "+++ ") && starts(s, i + 2, "@@ -");
-}
-
-/* ---- names ----------------------------------------------------------------------------------------------
- */
-
-static int unquote_escape(struct slice name, size_t *i, struct buf *out)
-{
-    static const char from[] = "abtnvfr\"\\", to[] = "\a\b\t\n\v\f\r\"\\";
-    char c = name.ptr[*i];
-    const char *at = memchr(from, c, sizeof from - 1);
-    if (at) {
-        buf_addc(out, to[at - from]);
-        return 0;
-    }
-    int value = 0;
-    for (int k = 0; k < 3; k++, ++*i) {
-        if (*i >= name.len || name.ptr[*i] < '0' || name.ptr[*i] > '7') return -1;
-        value = value * 8 + (name.ptr[*i] - '0');
-    }
-    --*i;
-    if (value == 0 || value > 255) return -1;
-    buf_addc(out, value);
-    return 0;
-}
-
-char *patch_unquote(struct slice name)
-{
-    if (!slice_starts(name, "\"")) return xstrndup(name.ptr, name.len);
-    struct buf out = BUF_INIT;
-    for (size_t i = 1; i < name.len; i++) {
-        if (name.ptr[i] == '"' && i + 1 == name.len) return buf_take(&out);
-        if (name.ptr[i] != '\\')
-            buf_addc(&out, name.ptr[i]);
-        else if (++i >= name.len || unquote_escape(name, &i, &out))
-            break;
-    }
-    buf_free(&out);
-    return NULL;
-}
-
-static struct slice skip_prefix(struct slice name)
-{
-    if (slice_starts(name, "a/") || slice_starts(name, "b/")) name.ptr += 2, name.len -= 2;
-    return name;
-}
-
-/* Splits "a/x b/x". The blank is the one that leaves the same path on both sides; else the first before a b/.
- */
-static void split_git_names(struct patch_file *f, struct slice names)
-{
-    struct slice best = {0};
-    for (size_t i = 1; i + 1 < names.len; i++) {
-        if (names.ptr[i] != ' ') continue;
-        struct slice a = {names.ptr, i}, b = {names.ptr + i + 1, names.len - i - 1};
-        bool quoted = *b.ptr == '"';
-        if (!best.len && (quoted || slice_starts(b, "b/"))) best = a;
-        bool same_quoted = quoted && a.len == b.len && a.len > 3 && !memcmp(a.ptr + 3, b.ptr + 3, a.len - 3);
-        if (slice_eq(skip_prefix(a), skip_prefix(b)) || same_quoted) {
-            best = a;
-            break;
-        }
-    }
-    if (!best.len) return;
-    f->git_old = best;
-    f->git_new = (struct slice){best.ptr + best.len + 1, names.len - best.len - 1};
-}
-
-/* The name on a --- or +++ line: up to a tab, where a time stamp may follow. */
-static struct slice name_on(struct slice line)
-{
-    line.ptr += 4, line.len -= 4;
-    const char *tab = memchr(line.ptr, '\t', line.len);
-    if (tab) line.len = (size_t)(tab - line.ptr);
-    return line;
 }
 
 static bool is_null(struct slice name)
@@ -712,21 +599,4 @@ int patch_parse(struct patch *p, struct slice text, struct err *e)
     check_bytes(p);
     check_targets(p);
     return 0;
-}
-
-void patch_free(struct patch *p)
-{
-    for (size_t i = 0; i < p->files.len; i++) free(p->files.ptr[i].path);
-    vec_free(&p->files);
-    vec_free(&p->lines);
-    vec_free(&p->hunks);
-    vec_free(&p->faults);
-    buf_free(&p->text);
-}
-
-const struct patch_fault *patch_blocked(const struct patch *p)
-{
-    for (size_t i = 0; i < p->faults.len; i++)
-        if (patch_fault_blocks(p->faults.ptr[i].kind)) return &p->faults.ptr[i];
-    return NULL;
 }

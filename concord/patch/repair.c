@@ -555,6 +555,22 @@ static int repair_all(struct repairer *k, struct buf *out, struct err *e)
     return 0;
 }
 
+/* Whatever was done, a result that is still faulty is none: the input stays. */
+static int check_result(struct repairer *k, struct slice text, struct buf *out, struct err *e)
+{
+    struct patch q;
+    if (patch_parse(&q, slice_of(out), e)) return -1;
+    const struct patch_fault *b = patch_blocked(&q);
+    if (b && !k->r->left) {
+        note(k, false, patch_fault_name(b->kind), 0, "what could be mended leaves '%s': a person must decide",
+             b->text);
+        buf_clear(out);
+        buf_add(out, text.ptr, text.len);
+    }
+    patch_free(&q);
+    return 0;
+}
+
 int patch_repair(const char *name, struct slice text, struct source *s, struct buf *out, struct repair *r,
                  struct err *e)
 {
@@ -568,6 +584,7 @@ int patch_repair(const char *name, struct slice text, struct source *s, struct b
     patch_free(&raw);
     int rc = patch_parse(&k.p, slice_of(&clean), e);
     if (!rc) rc = repair_all(&k, out, e);
+    if (!rc) rc = check_result(&k, text, out, e);
     for (size_t i = 0; i < k.sections.len; i++) {
         free(k.sections.ptr[i].path);
         vec_free(&k.sections.ptr[i].hunks);

@@ -1,4 +1,5 @@
-/* concord_audit.c - the audit: every rule on a fixture that breaks it and one that does not, branches, baselines, renderings. */
+/* concord_audit.c - the audit: every rule on a fixture that breaks it and one that does not, branches,
+ * baselines, renderings. */
 #include "tests/unit/patch_util.h"
 
 #include "concord/audit/audit.h"
@@ -8,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAD "diff --git a/test/test_t.py b/test/test_t.py\nindex 5ad3c1e0..9b1f07d4 100644\n--- a/test/test_t.py\n+++ b/test/test_t.py\n"
+#define HEAD                                                                                                 \
+    "diff --git a/test/test_t.py b/test/test_t.py\nindex 5ad3c1e0..9b1f07d4 100644\n--- "                    \
+    "a/test/test_t.py\n+++ b/test/test_t.py\n"
 #define HUNK "@@ -1,4 +1,4 @@\n import torch_npu\n-a\n+b\n c\n d\n"
 
 static char folder[64];
@@ -41,14 +44,19 @@ static void expect(struct slice text, const char *name, struct source *upstream,
     audit_text(text, name, upstream, &f);
     const struct rule *r = rule_named(rule);
     assert_non_null(r);
-    if ((count(&f, rule) > 0) != found) fail_msg("%s: %s in\n%.*s", rule, found ? "not found" : "found", SLICE_FMT(text));
+    if ((count(&f, rule) > 0) != found)
+        fail_msg("%s: %s in\n%.*s", rule, found ? "not found" : "found", SLICE_FMT(text));
     (found ? bad_seen : good_seen)[r - rules] = true;
     audit_findings_free(&f);
 }
 
-static void expect_str(const char *text, const char *rule, bool found) { expect(slice_str(text), "test_t.py.patch", NULL, rule, found); }
+static void expect_str(const char *text, const char *rule, bool found)
+{
+    expect(slice_str(text), "test_t.py.patch", NULL, rule, found);
+}
 
-/* ---- fixtures --------------------------------------------------------------------------------------------------- */
+/* ---- fixtures
+ * --------------------------------------------------------------------------------------------------- */
 
 static void make_patch(const char *body, struct buf *out)
 {
@@ -87,7 +95,8 @@ static void fixtures_of_the_meaning_rules(void **state)
     buf_free(&text), buf_free(&body), buf_free(&patch);
 }
 
-/* ---- format ------------------------------------------------------------------------------------------------------- */
+/* ---- format
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *rule, *text;
@@ -104,7 +113,8 @@ static const struct {
     {"hunk-duplicate", HEAD HUNK HUNK},
     {"hunk-no-context", HEAD "@@ -3 +3 @@\n-a\n+b\n"},
     {"context-stripped", HEAD "@@ -1,3 +1,3 @@\n-a\n+b\n\n c\n"},
-    {"cr-line-ends", "diff --git a/f b/f\r\nindex 5ad3..9b1f\r\n--- a/f\r\n+++ b/f\r\n@@ -1,2 +1,2 @@\r\n-a\r\n+b\r\n c\r\n"},
+    {"cr-line-ends",
+     "diff --git a/f b/f\r\nindex 5ad3..9b1f\r\n--- a/f\r\n+++ b/f\r\n@@ -1,2 +1,2 @@\r\n-a\r\n+b\r\n c\r\n"},
     {"byte-order-mark", "\xef\xbb\xbf" HEAD HUNK},
     {"no-final-newline", HEAD "@@ -1,2 +1,2 @@\n-a\n+b\n c"},
     {"no-index", "--- a/f\n+++ b/f\n" HUNK},
@@ -115,18 +125,25 @@ static const struct {
     {"path-traversal", "--- a/x/../../f\n+++ b/x/../../f\n" HUNK},
     {"path-absolute", "--- /etc/passwd\n+++ /etc/passwd\n" HUNK},
     {"target-twice", HEAD HUNK HEAD HUNK},
-    {"symlink", "diff --git a/f b/f\nnew file mode 120000\nindex 0000..9b1f\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n"},
+    {"symlink", "diff --git a/f b/f\nnew file mode 120000\nindex 0000..9b1f\n--- /dev/null\n+++ b/f\n@@ -0,0 "
+                "+1 @@\n+x\n"},
     {"binary", "diff --git a/f b/f\nindex 5ad3..9b1f 100644\nBinary files a/f and b/f differ\n"},
     {"rename", "diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to g\n"},
     {"copy", "diff --git a/f b/g\nsimilarity index 100%\ncopy from f\ncopy to g\n"},
     {"mode-change", "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n"},
-    {"file-deleted", "diff --git a/f b/f\ndeleted file mode 100644\nindex 5ad3..0000\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
-    {"file-created", "diff --git a/f b/f\nnew file mode 100644\nindex 0000..5ad3\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n"},
-    {"id-fabricated", "diff --git a/test/test_t.py b/test/test_t.py\nindex 1111111..2222222 100644\n--- a/test/test_t.py\n+++ b/test/test_t.py\n" HUNK},
-    {"id-fabricated", "diff --git a/test/test_t.py b/test/test_t.py\nindex 1234567..9b1f07d 100644\n--- a/test/test_t.py\n+++ b/test/test_t.py\n" HUNK},
-    {"target-name", "diff --git a/test/other.py b/test/other.py\nindex 5ad3..9b1f\n--- a/test/other.py\n+++ b/test/other.py\n" HUNK},
+    {"file-deleted", "diff --git a/f b/f\ndeleted file mode 100644\nindex 5ad3..0000\n--- a/f\n+++ "
+                     "/dev/null\n@@ -1 +0,0 @@\n-x\n"},
+    {"file-created", "diff --git a/f b/f\nnew file mode 100644\nindex 0000..5ad3\n--- /dev/null\n+++ b/f\n@@ "
+                     "-0,0 +1 @@\n+x\n"},
+    {"id-fabricated", "diff --git a/test/test_t.py b/test/test_t.py\nindex 1111111..2222222 100644\n--- "
+                      "a/test/test_t.py\n+++ b/test/test_t.py\n" HUNK},
+    {"id-fabricated", "diff --git a/test/test_t.py b/test/test_t.py\nindex 1234567..9b1f07d 100644\n--- "
+                      "a/test/test_t.py\n+++ b/test/test_t.py\n" HUNK},
+    {"target-name", "diff --git a/test/other.py b/test/other.py\nindex 5ad3..9b1f\n--- a/test/other.py\n+++ "
+                    "b/test/other.py\n" HUNK},
     {"tab-added", HEAD "@@ -1,3 +1,4 @@\n a\n+\tb\n c\n d\n"},
-    {"torch-and-tests", HEAD HUNK "diff --git a/torch/x.py b/torch/x.py\nindex 5ad3..9b1f\n--- a/torch/x.py\n+++ b/torch/x.py\n" HUNK},
+    {"torch-and-tests", HEAD HUNK
+     "diff --git a/torch/x.py b/torch/x.py\nindex 5ad3..9b1f\n--- a/torch/x.py\n+++ b/torch/x.py\n" HUNK},
 };
 
 static void format_rules(void **state)
@@ -171,7 +188,8 @@ static void two_patches_for_one_target(void **state)
     free(dir);
 }
 
-/* ---- upstream -------------------------------------------------------------------------------------------------------- */
+/* ---- upstream
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void upstream_rules(void **state)
 {
@@ -195,14 +213,19 @@ static void upstream_rules(void **state)
         {"target-absent", "none.py", a, b, EDIT},
         {"base-id", "test_t.py", "c0ffee15bad", b, EDIT},
         {"post-id", "test_t.py", a, a, EDIT},
-        {"needs-offset", "test_t.py", a, b, "@@ -1,6 +1,6 @@\n \n \n def f():\n-    return 1\n+    return 3\n \n \n"},
-        {"needs-fuzz", "test_t.py", a, b, "@@ -2,6 +2,6 @@\n x\n \n def f():\n-    return 1\n+    return 3\n \n \n"},
-        {"does-not-apply", "test_t.py", a, b, "@@ -2,6 +2,6 @@\n \n \n def f():\n-    return 7\n+    return 3\n \n \n"},
-        {"syntax-error", "test_t.py", a, b, "@@ -2,6 +2,6 @@\n \n \n def f():\n-    return 1\n+    return (\n \n \n"},
+        {"needs-offset", "test_t.py", a, b,
+         "@@ -1,6 +1,6 @@\n \n \n def f():\n-    return 1\n+    return 3\n \n \n"},
+        {"needs-fuzz", "test_t.py", a, b,
+         "@@ -2,6 +2,6 @@\n x\n \n def f():\n-    return 1\n+    return 3\n \n \n"},
+        {"does-not-apply", "test_t.py", a, b,
+         "@@ -2,6 +2,6 @@\n \n \n def f():\n-    return 7\n+    return 3\n \n \n"},
+        {"syntax-error", "test_t.py", a, b,
+         "@@ -2,6 +2,6 @@\n \n \n def f():\n-    return 1\n+    return (\n \n \n"},
     };
     char *good = xformat(ROW, "test_t.py", "test_t.py", a, b, "test_t.py", "test_t.py", EDIT);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char *bad = xformat(ROW, rows[i].name, rows[i].name, rows[i].from, rows[i].to, rows[i].name, rows[i].name, rows[i].hunk);
+        char *bad = xformat(ROW, rows[i].name, rows[i].name, rows[i].from, rows[i].to, rows[i].name,
+                            rows[i].name, rows[i].hunk);
         expect(slice_str(bad), "test_t.py.patch", s, rows[i].rule, true);
         expect(slice_str(good), "test_t.py.patch", s, rows[i].rule, false);
         free(bad);
@@ -211,11 +234,14 @@ static void upstream_rules(void **state)
     free(good), free(tree), free(dir), free(file);
 }
 
-/* ---- branches -------------------------------------------------------------------------------------------------------- */
+/* ---- branches
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void git(const char *repo, const char *command)
 {
-    char *line = xformat("cd '%s' && git -c user.name=t -c user.email=t@t -c init.defaultBranch=main %s >/dev/null 2>&1", repo, command);
+    char *line = xformat(
+        "cd '%s' && git -c user.name=t -c user.email=t@t -c init.defaultBranch=main %s >/dev/null 2>&1", repo,
+        command);
     assert_int_equal(system(line), 0);
     free(line);
 }
@@ -242,7 +268,8 @@ static void branch_rules(void **state)
     git(repo, "add -A");
     git(repo, "commit -qm base");
     git(repo, "checkout -qb good");
-    put(repo, "test_upstream/test/test_t.py.patch", HEAD HUNK "@@ -20,3 +20,4 @@\n x\n+mine\n y\n z\n@@ -40,3 +41,4 @@\n x\n+new\n y\n z\n");
+    put(repo, "test_upstream/test/test_t.py.patch",
+        HEAD HUNK "@@ -20,3 +20,4 @@\n x\n+mine\n y\n z\n@@ -40,3 +41,4 @@\n x\n+new\n y\n z\n");
     git(repo, "commit -qam good");
     git(repo, "checkout -q -b bad main");
     put(repo, "test_upstream/test/test_t.py.patch", HEAD HUNK "@@ -20,3 +20,4 @@\n x\n+changed\n y\n z\n");
@@ -251,8 +278,8 @@ static void branch_rules(void **state)
     git(repo, "rm -q test_upstream/test/test_u.py.patch");
     git(repo, "add -A");
     git(repo, "commit -qm bad");
-    static const enum rule_id scope[] = {RULE_branch_other_file, RULE_branch_documentation, RULE_branch_patch_deleted,
-                                         RULE_foreign_hunk_changed};
+    static const enum rule_id scope[] = {RULE_branch_other_file, RULE_branch_documentation,
+                                         RULE_branch_patch_deleted, RULE_foreign_hunk_changed};
     for (int good = 0; good < 2; good++) {
         struct findings f = {0};
         size_t patches;
@@ -267,7 +294,8 @@ static void branch_rules(void **state)
     }
     struct findings none = {0};
     size_t patches;
-    assert_int_equal(audit_branch(repo, "no-such", "main", &(struct audit_options){0}, &none, &patches, &e), -1);
+    assert_int_equal(audit_branch(repo, "no-such", "main", &(struct audit_options){0}, &none, &patches, &e),
+                     -1);
     assert_non_null(strstr(e.text, "no-such"));
     free(repo);
 }
@@ -276,10 +304,13 @@ static void every_rule_has_both_fixtures(void **state)
 {
     (void)state;
     for (int i = 0; i < RULE_COUNT; i++)
-        if (!bad_seen[i] || !good_seen[i]) fail_msg("%s has no %s fixture", rules[i].name, bad_seen[i] ? "good" : "bad");
+        if (!bad_seen[i] || !good_seen[i])
+            fail_msg("%s has no %s fixture", rules[i].name, bad_seen[i] ? "good" : "bad");
 }
 
-/* ---- baselines --------------------------------------------------------------------------------------------------------- */
+/* ---- baselines
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static struct baseline *baseline_of(const char *text, struct err *e)
 {
@@ -298,7 +329,8 @@ static void baselines(void **state)
     strings notes = {0};
     audit_text(slice_str(HEAD HUNK "\n"), "test_t.py.patch", NULL, &f);
     assert_int_equal(f.list.len, 1);
-    char *exact = xformat("trailing-text\tx\t%s\t2027-01-31\tknown\nno-index\tx\t*\t2027-01-31\tunused\n", f.list.ptr[0].print);
+    char *exact = xformat("trailing-text\tx\t%s\t2027-01-31\tknown\nno-index\tx\t*\t2027-01-31\tunused\n",
+                          f.list.ptr[0].print);
     struct baseline *b = baseline_of(exact, &e);
     assert_non_null(b);
     baseline_apply(b, &f, "2026-12-01", &notes);
@@ -321,7 +353,9 @@ static void baselines(void **state)
     free(exact);
 }
 
-/* ---- renderings ---------------------------------------------------------------------------------------------------------- */
+/* ---- renderings
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static void renderings(void **state)
 {
@@ -340,7 +374,8 @@ static void renderings(void **state)
     text = audit_report_sarif(&f);
     j = json_loads(text, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(j, "version")), "2.1.0");
-    json_t *run = json_array_get(json_object_get(j, "runs"), 0), *result = json_array_get(json_object_get(run, "results"), 0);
+    json_t *run = json_array_get(json_object_get(j, "runs"), 0),
+           *result = json_array_get(json_object_get(run, "results"), 0);
     assert_string_equal(json_string_value(json_object_get(result, "ruleId")), "trailing-text");
     assert_int_equal(json_array_size(json_object_get(result, "suppressions")), 1);
     json_t *driver = json_object_get(json_object_get(run, "tool"), "driver");
@@ -357,7 +392,8 @@ static void documentation_is_the_table(void **state)
     struct err e;
     audit_report_rules_markdown(&made);
     assert_int_equal(file_read(SOURCE_DIR "/docs/audit.md", &kept, &e), 0);
-    if (!slice_eq(slice_of(&made), slice_of(&kept))) fail_msg("docs/audit.md is old: concord audit --rules > docs/audit.md");
+    if (!slice_eq(slice_of(&made), slice_of(&kept)))
+        fail_msg("docs/audit.md is old: concord audit --rules > docs/audit.md");
     buf_free(&made), buf_free(&kept);
 }
 
@@ -388,11 +424,16 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_are_named),          cmocka_unit_test(fixtures_of_the_meaning_rules),
-        cmocka_unit_test(format_rules),             cmocka_unit_test(clean_input_gives_nothing),
-        cmocka_unit_test(two_patches_for_one_target), cmocka_unit_test(upstream_rules),
-        cmocka_unit_test(branch_rules),             cmocka_unit_test(every_rule_has_both_fixtures),
-        cmocka_unit_test(baselines),                cmocka_unit_test(renderings),
+        cmocka_unit_test(rules_are_named),
+        cmocka_unit_test(fixtures_of_the_meaning_rules),
+        cmocka_unit_test(format_rules),
+        cmocka_unit_test(clean_input_gives_nothing),
+        cmocka_unit_test(two_patches_for_one_target),
+        cmocka_unit_test(upstream_rules),
+        cmocka_unit_test(branch_rules),
+        cmocka_unit_test(every_rule_has_both_fixtures),
+        cmocka_unit_test(baselines),
+        cmocka_unit_test(renderings),
         cmocka_unit_test(documentation_is_the_table),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

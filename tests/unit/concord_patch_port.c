@@ -44,19 +44,22 @@ static struct ported carry(const char *edited, const char *to, bool with_base)
     struct err e;
     assert_int_equal(patch_make("test/t.py", slice_str(source), slice_str(edited), 0, NULL, &text, &e), 0);
     parse(&p, buf_str(&text));
-    port_section(&p, &p.files.ptr[0], with_base ? slice_str(source) : (struct slice){0}, slice_str(to), &out.r, &out.post);
+    port_section(&p, &p.files.ptr[0], with_base ? slice_str(source) : (struct slice){0}, slice_str(to),
+                 &out.r, &out.post);
     patch_free(&p);
     buf_free(&text);
     return out;
 }
 
-static void expect(const char *edited, const char *to, bool with_base, const char *post, enum port_outcome outcome, const char *reason)
+static void expect(const char *edited, const char *to, bool with_base, const char *post,
+                   enum port_outcome outcome, const char *reason)
 {
     struct ported out = carry(edited, to, with_base);
     assert_true(out.r.edits.len >= 1);
     const struct port_edit *e = &out.r.edits.ptr[0];
     if (e->outcome != outcome) fail_msg("%s: %s", port_outcome_text(e->outcome), e->reason ? e->reason : "");
-    if (reason && (!e->reason || !strstr(e->reason, reason))) fail_msg("'%s' lacks '%s'", e->reason ? e->reason : "", reason);
+    if (reason && (!e->reason || !strstr(e->reason, reason)))
+        fail_msg("'%s' lacks '%s'", e->reason ? e->reason : "", reason);
     assert_string_equal(buf_str(&out.post), post);
     port_free(&out.r);
     buf_free(&out.post);
@@ -65,10 +68,13 @@ static void expect(const char *edited, const char *to, bool with_base, const cha
 static void edits_follow_their_function(void **state)
 {
     (void)state;
-    /* test_two's body is test_one's too, and something long stands before both: line numbers would say test_one. */
-    char *edited = replaced(source, "test_two(self):\n        x = torch.ones(3)", "test_two(self):\n        x = torch.ones(3).npu()");
+    /* test_two's body is test_one's too, and something long stands before both: line numbers would say
+     * test_one. */
+    char *edited = replaced(source, "test_two(self):\n        x = torch.ones(3)",
+                            "test_two(self):\n        x = torch.ones(3).npu()");
     char *to = replaced(source, "import torch\n", "import torch\nimport os\n\nA = 1\nB = 2\nC = 3\nD = 4\n");
-    char *post = replaced(to, "test_two(self):\n        x = torch.ones(3)", "test_two(self):\n        x = torch.ones(3).npu()");
+    char *post = replaced(to, "test_two(self):\n        x = torch.ones(3)",
+                          "test_two(self):\n        x = torch.ones(3).npu()");
     expect(edited, to, false, post, PORT_carried, NULL);
     expect(edited, to, true, post, PORT_carried, NULL);
     free(edited), free(to), free(post);
@@ -77,7 +83,8 @@ static void edits_follow_their_function(void **state)
 static void another_function_is_a_conflict(void **state)
 {
     (void)state;
-    char *edited = replaced(source, "test_two(self):\n        x = torch.ones(3)", "test_two(self):\n        x = torch.ones(3).npu()");
+    char *edited = replaced(source, "test_two(self):\n        x = torch.ones(3)",
+                            "test_two(self):\n        x = torch.ones(3).npu()");
     char *to = replaced(source, "test_two", "test_other");
     expect(edited, to, true, to, PORT_conflict, "TestA.test_two");
     expect(edited, to, false, to, PORT_conflict, "test_two");
@@ -111,7 +118,8 @@ static void decorators_keep_their_definition(void **state)
 {
     (void)state;
     char *edited = replaced(source, "    def test_two", "    @onlyNPU\n    def test_two");
-    char *to = replaced(source, "    def test_two", "    def test_new(self):\n        pass\n\n    def test_two");
+    char *to =
+        replaced(source, "    def test_two", "    def test_new(self):\n        pass\n\n    def test_two");
     char *post = replaced(to, "    def test_two", "    @onlyNPU\n    def test_two");
     expect(edited, to, false, post, PORT_carried, NULL);
     free(to), free(post);
@@ -124,12 +132,14 @@ static void results_that_do_not_parse_are_conflicts(void **state)
 {
     (void)state;
     /* The edit closes a parenthesis that the target does not open there. */
-    char *edited = replaced(source, "        self.assertEqual(y, y)\n", "        self.assertEqual(y, y)\n        z = (1,\n             2)\n");
+    char *edited = replaced(source, "        self.assertEqual(y, y)\n",
+                            "        self.assertEqual(y, y)\n        z = (1,\n             2)\n");
     struct ported out = carry(edited, source, false);
     assert_int_equal(out.r.counts[PORT_carried], 1);
     port_free(&out.r);
     buf_free(&out.post);
-    char *broken = replaced(source, "        self.assertEqual(y, y)\n", "        self.assertEqual(y, y)\n        z = (1,\n");
+    char *broken = replaced(source, "        self.assertEqual(y, y)\n",
+                            "        self.assertEqual(y, y)\n        z = (1,\n");
     struct ported bad = carry(broken, source, false);
     assert_int_equal(bad.r.counts[PORT_conflict], 1);
     assert_non_null(strstr(bad.r.edits.ptr[0].reason, "valid Python"));
@@ -170,7 +180,8 @@ static void many_edits(void **state)
         struct buf *all[] = {&from, &edited, &to};
         if (next_random(&seed) % 3 == 0) buf_addf(&to, "def new_%d():\n    return %d\n\n\n", i, i % 7);
         for (int k = 0; k < 3; k++)
-            buf_addf(all[k], "def f_%d():\n    a = g(1)\n    b = g(2)%s\n    return a + b\n\n\n", i, k == 1 ? ".npu()" : "");
+            buf_addf(all[k], "def f_%d():\n    a = g(1)\n    b = g(2)%s\n    return a + b\n\n\n", i,
+                     k == 1 ? ".npu()" : "");
     }
     struct err e;
     struct patch p;
@@ -190,11 +201,14 @@ static void many_edits(void **state)
     buf_free(&from), buf_free(&edited), buf_free(&to), buf_free(&text), buf_free(&post);
 }
 
-/* ---- repair -------------------------------------------------------------------------------------------------------- */
+/* ---- repair
+ * -------------------------------------------------------------------------------------------------------- */
 
 static char folder[64];
 
-#define HEAD "diff --git a/test/t.py b/test/t.py\nindex 5ad3c1e0..9b1f07d4 100644\n--- a/test/t.py\n+++ b/test/t.py\n"
+#define HEAD                                                                                                 \
+    "diff --git a/test/t.py b/test/t.py\nindex 5ad3c1e0..9b1f07d4 100644\n--- a/test/t.py\n+++ "             \
+    "b/test/t.py\n"
 #define HUNK "@@ -1,2 +1,2 @@\n-a\n+b\n c\n"
 #define NEXT "@@ -9,2 +9,2 @@\n-x\n+y\n z\n"
 
@@ -214,8 +228,10 @@ static const struct {
     {NEXT HEAD HUNK, HEAD HUNK NEXT},
     {HEAD HUNK HUNK, HEAD HUNK},
     {HEAD "@@ -1,3 +1,3 @@\n-a\n+b\n\n c\n", HEAD "@@ -1,3 +1,3 @@\n-a\n+b\n \n c\n"},
-    {"diff --git a/test/t.py b/test/t.py\r\nindex 5ad3c1e0..9b1f07d4 100644\r\n--- a/test/t.py\r\n+++ b/test/t.py\r\n"
-     "@@ -1,2 +1,2 @@\r\n-a\r\n+b\r\n c\r\n", HEAD HUNK},
+    {"diff --git a/test/t.py b/test/t.py\r\nindex 5ad3c1e0..9b1f07d4 100644\r\n--- a/test/t.py\r\n+++ "
+     "b/test/t.py\r\n"
+     "@@ -1,2 +1,2 @@\r\n-a\r\n+b\r\n c\r\n",
+     HEAD HUNK},
 };
 
 static void repairs_without_a_base(void **state)
@@ -266,13 +282,16 @@ static void repairs_against_the_base(void **state)
 {
     (void)state;
     struct err e;
-    static const char base[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\ntwo\n", post[] = "one\ntwo\nthree\nFOUR\nfive\nsix\nseven\ntwo\n";
+    static const char base[] = "one\ntwo\nthree\nfour\nfive\nsix\nseven\ntwo\n",
+                      post[] = "one\ntwo\nthree\nFOUR\nfive\nsix\nseven\ntwo\n";
     put("test/t.py", base);
     struct source *s = source_open(folder, &e);
     assert_non_null(s);
     char a[PATCH_ID_MAX + 1];
     blob_id(slice_str(base), false, a);
-    char *bare = xformat("diff --git a/test/t.py b/test/t.py\nindex %.10s..1111111111 100644\n--- a/test/t.py\n+++ b/test/t.py\n@@ -4 +4 @@\n-four\n+FOUR\n", a);
+    char *bare = xformat("diff --git a/test/t.py b/test/t.py\nindex %.10s..1111111111 100644\n--- "
+                         "a/test/t.py\n+++ b/test/t.py\n@@ -4 +4 @@\n-four\n+FOUR\n",
+                         a);
     char *moved = xformat("--- a/test/t.py\n+++ b/test/t.py\n@@ -5,3 +5,3 @@\n three\n-four\n+FOUR\n five\n");
     const char *const rows[] = {bare, moved};
     for (size_t i = 0; i < 2; i++) {
@@ -316,11 +335,16 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edits_follow_their_function),      cmocka_unit_test(another_function_is_a_conflict),
-        cmocka_unit_test(words_are_merged),                 cmocka_unit_test(what_is_there_is_dropped),
-        cmocka_unit_test(decorators_keep_their_definition), cmocka_unit_test(results_that_do_not_parse_are_conflicts),
-        cmocka_unit_test(word_merge),                       cmocka_unit_test(many_edits),
-        cmocka_unit_test(repairs_without_a_base),           cmocka_unit_test(leaves_what_is_in_doubt),
+        cmocka_unit_test(edits_follow_their_function),
+        cmocka_unit_test(another_function_is_a_conflict),
+        cmocka_unit_test(words_are_merged),
+        cmocka_unit_test(what_is_there_is_dropped),
+        cmocka_unit_test(decorators_keep_their_definition),
+        cmocka_unit_test(results_that_do_not_parse_are_conflicts),
+        cmocka_unit_test(word_merge),
+        cmocka_unit_test(many_edits),
+        cmocka_unit_test(repairs_without_a_base),
+        cmocka_unit_test(leaves_what_is_in_doubt),
         cmocka_unit_test(repairs_against_the_base),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

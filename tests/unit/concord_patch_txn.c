@@ -12,7 +12,8 @@
 
 static char root[64];
 
-/* ---- failing disk ------------------------------------------------------------------------------------------------ */
+/* ---- failing disk
+ * ------------------------------------------------------------------------------------------------ */
 
 static long calls, fail_at;
 static bool fail_on; /* every call from fail_at on, not only that one */
@@ -33,13 +34,26 @@ static int bad_write(const char *path, const void *data, size_t n, mode_t mode)
     if (bad) errno = ENOSPC;
     return bad ? -1 : rc;
 }
-static int bad_rename(const char *from, const char *to) { return fails() ? -1 : txn_io_disk.rename(from, to); }
-static int bad_unlink(const char *path) { return fails() ? -1 : txn_io_disk.unlink(path); }
-static int bad_mkdir(const char *path) { return fails() ? -1 : txn_io_disk.mkdir(path); }
-static int bad_sync(const char *path) { return fails() ? -1 : txn_io_disk.sync_dir(path); }
+static int bad_rename(const char *from, const char *to)
+{
+    return fails() ? -1 : txn_io_disk.rename(from, to);
+}
+static int bad_unlink(const char *path)
+{
+    return fails() ? -1 : txn_io_disk.unlink(path);
+}
+static int bad_mkdir(const char *path)
+{
+    return fails() ? -1 : txn_io_disk.mkdir(path);
+}
+static int bad_sync(const char *path)
+{
+    return fails() ? -1 : txn_io_disk.sync_dir(path);
+}
 static const struct txn_io bad_disk = {bad_write, bad_rename, bad_unlink, bad_mkdir, bad_sync};
 
-/* ---- a tree of four files: two changed, one made, one removed ------------------------------------------------------ */
+/* ---- a tree of four files: two changed, one made, one removed
+ * ------------------------------------------------------ */
 
 static void put(const char *name, const char *text)
 {
@@ -83,7 +97,10 @@ static int tree_state(void)
 {
     static const struct {
         const char *name, *old, *new;
-    } files[] = {{"a", "old a\n", "new a\n"}, {"d/b", "old b\n", "new b\n"}, {"d/e/f", NULL, "new f\n"}, {"gone", "old gone\n", NULL}};
+    } files[] = {{"a", "old a\n", "new a\n"},
+                 {"d/b", "old b\n", "new b\n"},
+                 {"d/e/f", NULL, "new f\n"},
+                 {"gone", "old gone\n", NULL}};
     int old = 0, new = 0;
     for (size_t i = 0; i < 4; i++) {
         struct buf text = BUF_INIT;
@@ -148,8 +165,8 @@ static void one_failure_is_undone(void **state)
     assert_true(n > 10);
 }
 
-/* Everything fails from some call on, as when the process is killed or the disk is gone: the next run finds the tree untouched, or
- * completes it. */
+/* Everything fails from some call on, as when the process is killed or the disk is gone: the next run finds
+ * the tree untouched, or completes it. */
 static void a_dead_disk_is_recovered(void **state)
 {
     (void)state;
@@ -170,13 +187,17 @@ static void a_dead_disk_is_recovered(void **state)
     assert_true(recovered);
 }
 
-/* ---- failing memory --------------------------------------------------------------------------------------------------- */
+/* ---- failing memory
+ * --------------------------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static long allocations, fail_allocation;
 static void *(*real_malloc)(size_t), *(*real_realloc)(void *, size_t);
 
-static bool no_memory(void) { return fail_allocation && ++allocations == fail_allocation; }
+static bool no_memory(void)
+{
+    return fail_allocation && ++allocations == fail_allocation;
+}
 
 void *malloc(size_t n)
 {
@@ -223,7 +244,9 @@ static void no_allocation_leaves_the_tree_between(void **state)
 }
 #endif
 
-/* ---- refusals ----------------------------------------------------------------------------------------------------------- */
+/* ---- refusals
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static void refuses(const char *path, const char *why)
 {
@@ -296,12 +319,14 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commits),         cmocka_unit_test(one_failure_is_undone),
+        cmocka_unit_test(commits),
+        cmocka_unit_test(one_failure_is_undone),
         cmocka_unit_test(a_dead_disk_is_recovered),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         cmocka_unit_test(no_allocation_leaves_the_tree_between),
 #endif
-        cmocka_unit_test(paths_stay_inside), cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(paths_stay_inside),
+        cmocka_unit_test(one_at_a_time),
         cmocka_unit_test(modes_are_kept),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
