@@ -86,6 +86,7 @@ struct view {
     bool python;
     VEC(struct vline) lines;
     VEC(struct block) blocks;
+    struct map removed; /* trimmed text of every removed line of code, to its vline */
     char *arena;
     struct source *source;              /* NULL: no upstream */
     const struct apply_result *applied; /* with a source */

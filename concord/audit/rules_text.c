@@ -223,11 +223,10 @@ static bool was_code(const struct view *v, const struct vline *l)
     struct slice text = uncommented(l);
     if (text.len < 3) return false;
     if (is_dead_statement(text)) return true;
-    for (size_t k = 0; k < v->lines.len; k++) {
-        const struct vline *old = &v->lines.ptr[k];
-        if (vline_removed(old) && is_code(old) && slice_eq(slice_trim(old->text), text)) return true;
-    }
-    return false;
+    char *key = xstrndup(text.ptr, text.len);
+    bool was = map_has(&v->removed, key);
+    free(key);
+    return was;
 }
 
 /* Told once for each run of lines. */

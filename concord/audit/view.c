@@ -175,6 +175,22 @@ static void find_blocks(struct view *v)
     }
 }
 
+/* Wanted by rules that look for a line's former self; made only where something is commented out. */
+static void find_removed(struct view *v)
+{
+    bool comments = false;
+    for (size_t i = 0; i < v->lines.len && !comments; i++)
+        comments = vline_added(&v->lines.ptr[i]) && v->lines.ptr[i].comment;
+    for (size_t i = 0; i < v->lines.len && comments; i++) {
+        const struct vline *l = &v->lines.ptr[i];
+        if (!vline_removed(l) || l->blank || l->comment || l->in_string) continue;
+        struct slice t = slice_trim(l->text);
+        char *key = xstrndup(t.ptr, t.len);
+        *map_put(&v->removed, key) = (void *)l;
+        free(key);
+    }
+}
+
 void view_make(struct view *v, const char *file, const struct patch *p, const struct patch_file *f)
 {
     *v = (struct view){.file = file, .p = p, .f = f};
@@ -186,12 +202,14 @@ void view_make(struct view *v, const char *file, const struct patch *p, const st
     char *at = v->arena;
     for (uint32_t h = f->hunk; h < f->hunk_end; h++) add_hunk(v, h, &at);
     find_blocks(v);
+    find_removed(v);
 }
 
 void view_free(struct view *v)
 {
     vec_free(&v->lines);
     vec_free(&v->blocks);
+    map_free(&v->removed, NULL);
     free(v->arena);
     if (v->pre) py_free(v->pre);
     if (v->post) py_free(v->post);
