@@ -14,7 +14,7 @@ static int reduction_named(const char *name)
     static const char *const names[] = {"none", "mean", "sum"};
     int i = REDUCE_NONE;
     if (!name) return REDUCE_MEAN;
-    while (i < REDUCE_UNKNOWN && strcmp(names[i], name)) i++;
+    while (i < REDUCE_UNKNOWN && strcmp(names[i], name) != 0) i++;
     return i;
 }
 
@@ -150,7 +150,7 @@ static int run_cross_entropy_grad(op_call *c)
                  *grad_z = norm_in(c, optional(c, 4), ACL_DOUBLE),
                  *lse = norm_in(c, optional(c, 5), ACL_DOUBLE);
     double *w = op_scratch(c, sizeof *w * (size_t)(rows + 1)), total = 0, kept = 0, all = 0;
-    double smoothing = c->arg[8].d, z_scale = lse ? 2 * c->arg[9].d : 0;
+    double smoothing = c->arg[8].d, z_scale = 2 * c->arg[9].d;
     int rc = target_weights(c, target, weight, rows, classes, ignore, w);
     if (rc) return rc;
     for (int64_t i = 0; i < rows; i++) total += w[i], kept += target[i] != ignore;
@@ -160,7 +160,7 @@ static int run_cross_entropy_grad(op_call *c)
         bool ignored = target[i] == ignore;
         double g = ignored ? 0 : grad[none ? i : 0], share = mean && !ignored ? g / total : g;
         double hard = share * (1 - smoothing) * w[i], soft = share * smoothing / (double)classes, z = 0;
-        if (z_scale != 0 && !ignored)
+        if (lse && !ignored)
             z = z_scale * lse[i] * (g + (grad_z ? grad_z[none ? i : 0] : 0)) / (mean ? kept : 1);
         for (int64_t j = 0; j < classes; j++) {
             double d =

@@ -150,7 +150,7 @@ static int check_sizes(const op_call *c, int first, int blank, int alpha)
         char shape[256];
         return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                        "logAlpha has shape %s, expected [%lld, %lld, at least %lld]", sn_shape_str(a, shape),
-                       (long long)batch, (long long)x->dim[0], (long long)(2 * longest + 1));
+                       (long long)batch, (long long)x->dim[0], 2LL * longest + 1);
     }
     return 0;
 }

@@ -49,7 +49,7 @@ static int check_groups(const op_call *c, const aclTensor *x, int shape, int gro
             return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s is %lld, but x has shape %s",
                            c->row->param[shape + i].name, (long long)c->arg[shape + i].i,
                            sn_shape_str(x, text));
-    if (format && c->arg[format].str && *c->arg[format].str && strcmp(c->arg[format].str, "NCHW"))
+    if (format && c->arg[format].str && *c->arg[format].str && strcmp(c->arg[format].str, "NCHW") != 0)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "dataFormat is %s, only NCHW is supported",
                        c->arg[format].str);
     return 0;
@@ -141,7 +141,8 @@ static int run_group_norm(op_call *c)
     return 0;
 }
 
-/* ---- backward -------------------------------------------------------------------------------------------- */
+/* ---- backward --------------------------------------------------------------------------------------------
+ */
 
 /* Output i of dx, dgamma, dbeta, or NULL if it is not asked for. */
 static const aclTensor *grad_out(const op_call *c, const struct group_grad_spec *s, int i)

@@ -57,7 +57,7 @@ static void insertion_sort(struct order_item *item, int64_t n)
     }
 }
 
-enum { DIGITS = 8, RADIX = 256, SHORT = 48 };
+enum { DIGITS = 8, RADIX = 256, SHORT = 48, FEW = 4 * RADIX };
 
 static void merge_sort(struct order_item *item, struct order_item *spare, int64_t n)
 {
@@ -76,7 +76,7 @@ static void merge_sort(struct order_item *item, struct order_item *spare, int64_
 
 void order_sort(struct order_item *item, struct order_item *spare, int64_t n)
 {
-    if (n < 4 * RADIX) {
+    if (n < FEW) {
         merge_sort(item, spare, n);
         return;
     }

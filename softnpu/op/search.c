@@ -20,6 +20,9 @@ static int check_search(op_call *c)
                        sn_dtype(out->dtype)->name, want32 ? "INT32" : "INT64");
     if (sorter && !sn_same_shape(sorter, seq)) return op_need_same_shape(c, s->sequence, s->sorter);
     if (seq->rank < 1) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "the sorted sequence has no dimension");
+    if (s->scalar && seq->rank != 1)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                       "the sorted sequence has %d dimensions, a scalar needs one", seq->rank);
     if (s->scalar && sn_numel(out) != 1)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "out needs exactly one element");
     bool rows = seq->rank == values->rank &&
@@ -91,7 +94,8 @@ static int run_search(op_call *c)
         s.values = op_in(c, values, as);
     else
         sn_scalar_store(c->arg[spec->values].s, as, one), s.values = one;
-    if (seq->rank > 1) s.per_row = values->dim[values->rank - 1] ? values->dim[values->rank - 1] : 1;
+    if (values && seq->rank > 1)
+        s.per_row = values->dim[values->rank - 1] ? values->dim[values->rank - 1] : 1;
     if (sorter) {
         s.sorter = op_in(c, sorter, ACL_INT64);
         int rc = sorter_in_range(c, s.sorter, sn_numel(sorter), s.n);
@@ -111,7 +115,8 @@ static const struct search_spec search_tensor = {.sequence = 0, .values = 1, .so
                                                  .scalar = true},
                                 search_bucket = {.sequence = 1, .values = 0, .out = 4};
 
-/* ---- counts ---------------------------------------------------------------------------------------------- */
+/* ---- counts ----------------------------------------------------------------------------------------------
+ */
 
 static int check_bincount(op_call *c)
 {

@@ -1,8 +1,9 @@
 """Reductions, softmax, normalisations, losses and sorting on the device against CPU torch.
 
-Run inside an environment with torch and torch_npu: softnpu run -- python -m pytest tests/device/test_reduce_norm_loss.py
+Run inside an environment with torch and torch_npu: softnpu run -- python -m pytest tests/device
 """
 
+import functools
 import itertools
 import os
 import subprocess
@@ -56,7 +57,7 @@ def npu(x):
 def same(device, cpu, loose=1.0):
     if isinstance(cpu, (list, tuple)):
         assert len(device) == len(cpu)
-        for d, c in zip(device, cpu):
+        for d, c in zip(device, cpu, strict=True):
             same(d, c, loose)
         return
     assert device.device.type == "npu"
@@ -88,7 +89,7 @@ def check_grad(fn, *args, loose=1.0, wide=True):
         (weight := weight.to(out.dtype) if device == "cpu" else weight.to(out.dtype).npu())
         out.backward(weight)
         results.append([out, *(leaf.grad for leaf in leaves)])
-    cpu = [c.to(d.dtype) for c, d in zip(*results)]
+    cpu = [c.to(d.dtype) for c, d in zip(*results, strict=True)]
     same(results[1], cpu, loose)
 
 
@@ -163,10 +164,14 @@ def test_statistics(dtype):
     for correction in (0, 1, 2):
         w = x.double()
         same(npu(x).var(1, correction=correction), w.var(1, correction=correction).to(dtype))
-        same(torch.std_mean(npu(x), (0, 2), correction=correction),
-             tuple(v.to(dtype) for v in torch.std_mean(w, (0, 2), correction=correction)))
-        same(torch.var_mean(npu(x), correction=correction, keepdim=True),
-             tuple(v.to(dtype) for v in torch.var_mean(w, correction=correction, keepdim=True)))
+        same(
+            torch.std_mean(npu(x), (0, 2), correction=correction),
+            tuple(v.to(dtype) for v in torch.std_mean(w, (0, 2), correction=correction)),
+        )
+        same(
+            torch.var_mean(npu(x), correction=correction, keepdim=True),
+            tuple(v.to(dtype) for v in torch.var_mean(w, correction=correction, keepdim=True)),
+        )
     check(lambda t: torch.logsumexp(t, (0, 1)), x)
     check(lambda t: (t.var(0), t.std(0)), make((1, 4), dtype, 10))
 
@@ -179,7 +184,10 @@ def test_norms(p):
     same(d.norm(p), w.norm(p).float())
     for dims in (0, 1, (1, 2)):
         same(torch.linalg.vector_norm(d, p, dims), torch.linalg.vector_norm(w, p, dims).float())
-        same(torch.linalg.vector_norm(d, p, dims, keepdim=True), torch.linalg.vector_norm(w, p, dims, keepdim=True).float())
+        same(
+            torch.linalg.vector_norm(d, p, dims, keepdim=True),
+            torch.linalg.vector_norm(w, p, dims, keepdim=True).float(),
+        )
 
 
 def test_empty():
@@ -221,7 +229,9 @@ def test_softmax_extremes():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape, norm", [((4, 5, 32), (32,)), ((6, 3, 7), (3, 7)), ((300, 65), (65,)), ((3, 9), (3, 9))])
+@pytest.mark.parametrize(
+    "shape, norm", [((4, 5, 32), (32,)), ((6, 3, 7), (3, 7)), ((300, 65), (65,)), ((3, 9), (3, 9))]
+)
 def test_layer_norm(shape, norm, dtype):
     x, w, b = make(shape, dtype, 16), make(norm, dtype, 17), make(norm, dtype, 18)
     check_grad(lambda t, g, s: F.layer_norm(t, norm, g, s), x, w, b, loose=3)
@@ -356,7 +366,7 @@ def test_cross_entropy(reduction, dtype):
 def test_sort(shape, dim, dtype):
     x = make(shape, dtype, 47)
     for descending in (False, True):
-        check(lambda t: torch.sort(t, dim=dim, descending=descending, stable=True), x)
+        check(functools.partial(torch.sort, dim=dim, descending=descending, stable=True), x)
     if dtype is torch.bool:
         return
     n = shape[dim]
@@ -424,7 +434,7 @@ def test_ctc(reduction, zero):
     x = make((12, 3, 6), seed=60).log_softmax(2)
     targets = torch.tensor([[1, 2, 2, 5], [3, 3, 3, 3], [4, 1, 0, 0]])
     lengths, sizes = (12, 5, 9), (4, 4, 2)  # the second sample cannot be aligned: infinite loss
-    flat = torch.cat([t[:n] for t, n in zip(targets, sizes)])
+    flat = torch.cat([t[:n] for t, n in zip(targets, sizes, strict=True)])
     for t in (targets, flat):
         out = []
         for device in ("cpu", "npu"):
@@ -441,7 +451,7 @@ def test_ctc(reduction, zero):
 def test_renorm():
     x = make((5, 7, 3), seed=61)
     for p, dim in itertools.product((1, 2, 3.5), range(3)):
-        check(lambda t: torch.renorm(t, p, dim, 2.0), x)
+        check(functools.partial(torch.renorm, p=p, dim=dim, maxnorm=2.0), x)
     d = npu(x)
     d.renorm_(2, 1, 1.5)
     same(d, x.renorm(2, 1, 1.5))
@@ -476,7 +486,12 @@ def test_fused_cross_entropy(reduction, smoothing):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_fused_norms(dtype):
-    a, b, g, s = make((4, 6, 20), dtype, 66), make((4, 6, 20), dtype, 67), make((20,), dtype, 68), make((20,), dtype, 69)
+    a, b, g, s = (
+        make((4, 6, 20), dtype, 66),
+        make((4, 6, 20), dtype, 67),
+        make((20,), dtype, 68),
+        make((20,), dtype, 69),
+    )
     x = a.double() + b.double()
     rms = F.rms_norm(x, (20,), g.double(), 1e-6)
     y, rstd, total = torch_npu.npu_add_rms_norm(npu(a), npu(b), npu(g), 1e-6)
@@ -495,7 +510,9 @@ def test_deep_norm_gradient():
     a, b, g, s = make((5, 8), seed=70), make((5, 8), seed=71), make((8,), seed=72), make((8,), seed=73)
     cpu = [t.double().requires_grad_() for t in (a, b, s, g)]
     device = [npu(t).requires_grad_() for t in (a, b, s, g)]
-    F.layer_norm(cpu[0] * 0.3 + cpu[1], (8,), cpu[3], cpu[2], 1e-5).backward(torch.linspace(0, 1, 40).reshape(5, 8).double())
+    F.layer_norm(cpu[0] * 0.3 + cpu[1], (8,), cpu[3], cpu[2], 1e-5).backward(
+        torch.linspace(0, 1, 40).reshape(5, 8).double()
+    )
     torch_npu.npu_deep_norm(*device, 0.3, 1e-5)[2].backward(torch.linspace(0, 1, 40).reshape(5, 8).npu())
     same([t.grad for t in device], [t.grad.float() for t in cpu], 10)
 
@@ -537,7 +554,12 @@ def test_batch_norm_parts():
     halves = [torch.batch_norm_stats(npu(h), 1e-5) for h in (x[:2], x[2:])]
     running = [torch.zeros(4).npu(), torch.ones(4).npu()]
     merged = torch.batch_norm_gather_stats_with_counts(
-        npu(x), torch.stack([h[0] for h in halves]), torch.stack([h[1] for h in halves]), *running, 0.1, 1e-5,
+        npu(x),
+        torch.stack([h[0] for h in halves]),
+        torch.stack([h[1] for h in halves]),
+        *running,
+        0.1,
+        1e-5,
         torch.tensor([30.0, 60.0]).npu(),
     )
     same(list(merged), [mean.cpu(), invstd.cpu()], 5)
@@ -563,7 +585,9 @@ def test_results_do_not_depend_on_threads_or_variant():
     seen = set()
     for threads, variant in (("1", "base"), ("3", "avx512")):
         env = {**os.environ, "SOFTNPU_THREADS": threads, "SOFTNPU_KERNEL": variant}
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, done.stderr
         seen.add(done.stdout)
     assert len(seen) == 1
