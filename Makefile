@@ -64,6 +64,6 @@ docs: build
 	@scripts/docs.sh $(BUILD)
 
 clean:
-	rm -rf build build-* build.log
+	rm -rf build build-* build*.log
 
 .PHONY: test-conformance help setup configure build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean

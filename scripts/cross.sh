@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sysroot=$PWD/.cache/sysroot-aarch64
-packages=(libc6-dev libgit2-dev libsqlite3-dev libyaml-dev libcyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev
+packages=(libc6-dev libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev
     libelf-dev libssl-dev libopenblas-serial-dev libcmocka-dev libsleef3 libgcc-s1 python3-dev)
 
 if [ ! -f "$sysroot/.complete" ]; then

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 packages_build=(
     gcc g++ cmake ninja-build pkg-config ccache python3 python3-pip python3-venv python3-dev
-    libgit2-dev libsqlite3-dev libyaml-dev libcyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev libelf-dev libssl-dev
+    libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev libelf-dev libssl-dev
     libopenblas-serial-dev libsleef3 libcmocka-dev git patch ca-certificates
 )
 packages_check=(clang clang-format clang-tidy)
