@@ -1,7 +1,8 @@
-/* launch.c - what a small operator costs on the device's side: objects, two phases and execution of an add of 8 floats.
+/* launch.c - what a small operator costs on the device's side: objects, two phases and execution of an add of
+ * 8 floats.
  *
- * Prints nanoseconds a call, as torch_npu makes it: three tensors and a scalar created, both phases, all destroyed.
- * bench/device.py sets it against CPU torch's whole add. usage: bench_launch [calls] */
+ * Prints nanoseconds a call, as torch_npu makes it: three tensors and a scalar created, both phases, all
+ * destroyed. bench/device.py sets it against CPU torch's whole add. usage: bench_launch [calls] */
 #include "softnpu/include/acl/acl_rt.h"
 #include "softnpu/include/aclnn/acl_meta.h"
 
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out,
-                                     uint64_t *workspace_size, aclOpExecutor **executor);
+aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha,
+                                     aclTensor *out, uint64_t *workspace_size, aclOpExecutor **executor);
 aclnnStatus aclnnAdd(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);
 
 static double now(void)
@@ -47,8 +48,8 @@ int main(int argc, char **argv)
     long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
     void *memory;
     aclrtStream stream;
-    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&memory, 4096, 0) ||
-        aclrtCreateStream(&stream) || aclrtMemset(memory, 4096, 0, 4096)) {
+    if (aclInit(NULL) || aclrtSetDevice(0) || aclrtMalloc(&memory, 4096, 0) || aclrtCreateStream(&stream) ||
+        aclrtMemset(memory, 4096, 0, 4096)) {
         fprintf(stderr, "bench_launch: the device does not start: %s\n", aclGetRecentErrMsg());
         return 2;
     }
