@@ -6,7 +6,8 @@
 #include <string.h>
 
 const char *const doc_layout_names[DOC_NLAYOUT] = {"table", "fields", "families", "html"};
-const char *const doc_verdict_names[DOC_NVERDICT] = {"supported", "unsupported", "missing", "contradictory", "unclear"};
+const char *const doc_verdict_names[DOC_NVERDICT] = {"supported", "unsupported", "missing", "contradictory",
+                                                     "unclear"};
 
 uint32_t doc_line_of(const char *text, const char *at)
 {
@@ -22,8 +23,10 @@ char *doc_clean(const char *text)
 {
     struct buf b = BUF_INIT;
     for (; *text; text++) {
-        if (!isspace((unsigned char)*text)) buf_addc(&b, *text);
-        else if (b.len && b.ptr[b.len - 1] != ' ') buf_addc(&b, ' ');
+        if (!isspace((unsigned char)*text))
+            buf_addc(&b, *text);
+        else if (b.len && b.ptr[b.len - 1] != ' ')
+            buf_addc(&b, ' ');
     }
     while (b.len && b.ptr[b.len - 1] == ' ') b.ptr[--b.len] = 0;
     if (b.len == 1 && b.ptr[0] == '-') buf_clear(&b);
@@ -52,7 +55,8 @@ static char *api_name(const char *text)
     return NULL;
 }
 
-/* Tables list a few members by their bare names (to, view, rename_); the first row of a table's cell is all name then. */
+/* Tables list a few members by their bare names (to, view, rename_); the first row of a table's cell is all
+ * name then. */
 static char *bare_name(const char *text)
 {
     char *name = doc_clean(text);
@@ -62,7 +66,8 @@ static char *bare_name(const char *text)
     return NULL;
 }
 
-struct doc_entry *doc_add(struct doc_set *set, const char *path, uint32_t line, enum doc_layout layout, const char *text)
+struct doc_entry *doc_add(struct doc_set *set, const char *path, uint32_t line, enum doc_layout layout,
+                          const char *text)
 {
     char *api = api_name(text);
     if (!api && (layout == DOC_TABLE || layout == DOC_HTML)) api = bare_name(text);
@@ -79,9 +84,12 @@ struct doc_entry *doc_add(struct doc_set *set, const char *path, uint32_t line, 
 
 enum doc_support doc_support_of(const char *text)
 {
-    static const struct { const char *mark; enum doc_support means; } marks[] = {
-        {"是", DOC_YES}, {"否", DOC_NO}, {"✔", DOC_YES}, {"✓", DOC_YES}, {"√", DOC_YES}, {"✘", DOC_NO},
-        {"✗", DOC_NO}, {"×", DOC_NO}, {"Y", DOC_YES}, {"N", DOC_NO},
+    static const struct {
+        const char *mark;
+        enum doc_support means;
+    } marks[] = {
+        {"是", DOC_YES}, {"否", DOC_NO}, {"✔", DOC_YES}, {"✓", DOC_YES}, {"√", DOC_YES},
+        {"✘", DOC_NO},   {"✗", DOC_NO},  {"×", DOC_NO},  {"Y", DOC_YES}, {"N", DOC_NO},
     };
     while (isspace((unsigned char)*text)) text++;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -96,7 +104,8 @@ enum doc_support doc_answer(const struct doc_entry *entry, const char *family)
     return entry->support;
 }
 
-enum doc_verdict doc_check(const struct doc_set *set, const char *api, const char *family, const struct doc_entry **first)
+enum doc_verdict doc_check(const struct doc_set *set, const char *api, const char *family,
+                           const struct doc_entry **first)
 {
     bool yes = false, no = false, unsaid = false;
     *first = NULL;

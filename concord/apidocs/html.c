@@ -21,7 +21,8 @@ static bool is_tag(const char *at, const char *name)
 static void end_row(struct doc_set *set, const char *path, const char *text, struct table_row *row)
 {
     if (row->n >= 2 && row->at) {
-        struct doc_entry *d = doc_add(set, path, doc_line_of(text, row->at), DOC_HTML, buf_str(&row->cell[0]));
+        struct doc_entry *d =
+            doc_add(set, path, doc_line_of(text, row->at), DOC_HTML, buf_str(&row->cell[0]));
         if (d) {
             d->support = doc_support_of(buf_str(&row->cell[1]));
             if (d->support == DOC_UNSAID) d->support = DOC_NO; /* this layout leaves the cell blank */

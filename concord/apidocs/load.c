@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a repository keeps them, newest layout first; %s is the release as 2-12-0. The third serves every release. */
+/* Where a repository keeps them, newest layout first; %s is the release as 2-12-0. The third serves every
+ * release. */
 static const char *const places[] = {"docs/zh/api/native_api/pytorch_%s", "docs/zh/native_apis/pytorch_%s"};
 static const char single_file[] = "docs/api/torch_npu_apis.md";
 
@@ -97,14 +98,16 @@ struct tree_read {
 static int on_entry(const char *dir, const git_tree_entry *entry, void *arg)
 {
     struct tree_read *t = arg;
-    if (git_tree_entry_type(entry) != GIT_OBJECT_BLOB || !str_ends(git_tree_entry_name(entry), ".md")) return 0;
+    if (git_tree_entry_type(entry) != GIT_OBJECT_BLOB || !str_ends(git_tree_entry_name(entry), ".md"))
+        return 0;
     char *path = xformat("%s/%s%s", t->base, dir, git_tree_entry_name(entry));
     int rc = read_blob(t->set, t->repo, git_tree_entry_id(entry), path);
     free(path);
     return rc;
 }
 
-static int load_place(struct doc_set *set, git_repository *repo, const git_tree *root, const char *path, bool *found)
+static int load_place(struct doc_set *set, git_repository *repo, const git_tree *root, const char *path,
+                      bool *found)
 {
     git_tree_entry *entry;
     *found = !git_tree_entry_bypath(&entry, root, path);
@@ -123,7 +126,8 @@ static int load_place(struct doc_set *set, git_repository *repo, const git_tree 
     return rc;
 }
 
-static int load_from_commit(struct doc_set *set, const char *root, const char *ref, const char *release, struct err *e)
+static int load_from_commit(struct doc_set *set, const char *root, const char *ref, const char *release,
+                            struct err *e)
 {
     git_repository *repo = NULL;
     git_object *commit = NULL, *tree = NULL;
@@ -139,10 +143,13 @@ static int load_from_commit(struct doc_set *set, const char *root, const char *r
         if (load_place(set, repo, (git_tree *)tree, path, &found)) rc = git_failed(e, root, path);
         free(path);
     }
-    if (!rc && !found && load_place(set, repo, (git_tree *)tree, single_file, &found)) rc = git_failed(e, root, single_file);
+    if (!rc && !found && load_place(set, repo, (git_tree *)tree, single_file, &found))
+        rc = git_failed(e, root, single_file);
     if (!rc && !found)
-        rc = err_set(e, "%s: no API documents of %s at %s: looked for docs/zh/api/native_api, docs/zh/native_apis and %s",
-                     root, release, ref, single_file);
+        rc = err_set(
+            e,
+            "%s: no API documents of %s at %s: looked for docs/zh/api/native_api, docs/zh/native_apis and %s",
+            root, release, ref, single_file);
     free(spec);
     git_object_free(tree);
     git_object_free(commit);
@@ -154,11 +161,12 @@ static int load_from_commit(struct doc_set *set, const char *root, const char *r
 int doc_load(struct doc_set *set, const char *root, const char *ref, const char *release, struct err *e)
 {
     *set = (struct doc_set){0};
-    if (!path_is_dir(root)) return err_set(e, "%s: no such folder: give a clone of the plugin's repository", root);
+    if (!path_is_dir(root))
+        return err_set(e, "%s: no such folder: give a clone of the plugin's repository", root);
     int rc = ref ? load_from_commit(set, root, ref, release, e) : load_from_folder(set, root, release, e);
     if (!rc && !set->entries.len)
-        rc = err_set(e, "%s: %u documents of %s, none in a known layout: nothing can be said of any API", root, set->files,
-                     release);
+        rc = err_set(e, "%s: %u documents of %s, none in a known layout: nothing can be said of any API",
+                     root, set->files, release);
     if (rc) doc_free(set);
     return rc;
 }

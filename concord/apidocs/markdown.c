@@ -6,26 +6,29 @@
 #include <string.h>
 
 enum column { COL_OTHER, COL_API, COL_NPU, COL_SUPPORT, COL_NOTE, COL_HARDWARE };
-static const struct { const char *title; enum column column; } titles[] = {
-    {"API名称", COL_API}, {"NPU形式名称", COL_NPU}, {"是否支持", COL_SUPPORT}, {"限制与说明", COL_NOTE},
-    {"硬件", COL_HARDWARE},
+static const struct {
+    const char *title;
+    enum column column;
+} titles[] = {
+    {"API名称", COL_API},     {"NPU形式名称", COL_NPU}, {"是否支持", COL_SUPPORT},
+    {"限制与说明", COL_NOTE}, {"硬件", COL_HARDWARE},
 };
 enum { MAX_COLUMNS = 8 };
 
 struct reader {
     struct doc_set *set;
     const char *path, *text;
-    struct buf cell;             /* text of the heading, paragraph or cell at hand */
-    const char *cell_at;         /* its first byte in text */
+    struct buf cell;     /* text of the heading, paragraph or cell at hand */
+    const char *cell_at; /* its first byte in text */
     enum column columns[MAX_COLUMNS];
     unsigned ncolumns, column;
     bool in_head;
     char *row[MAX_COLUMNS];
     const char *row_at;
-    char *heading;               /* name of the API that facts belong to: the last heading or native-document link */
+    char *heading; /* name of the API that facts belong to: the last heading or native-document link */
     uint32_t heading_line;
-    bool heading_is_entry;       /* the last entry belongs to it */
-    char *link;                  /* target of the paragraph's first link */
+    bool heading_is_entry; /* the last entry belongs to it */
+    char *link;            /* target of the paragraph's first link */
 };
 
 static void begin_text(struct reader *r)
@@ -36,7 +39,8 @@ static void begin_text(struct reader *r)
     r->link = NULL;
 }
 
-/* md4c wants three dashes a column where the documents write two: lines of |--|--| are widened (lines stay lines). */
+/* md4c wants three dashes a column where the documents write two: lines of |--|--| are widened (lines stay
+ * lines). */
 static void widen_underlines(const char *text, size_t len, struct buf *out)
 {
     for (const char *end = text + len; text < end;) {
@@ -111,7 +115,8 @@ static void end_row(struct reader *r)
         struct doc_entry *d = heading_entry(r, DOC_FAMILIES);
         if (d) {
             d->layout = DOC_FAMILIES;
-            *vec_push(&d->families) = (struct doc_family){doc_clean(hardware), doc_support_of(cell_of(r, COL_SUPPORT))};
+            *vec_push(&d->families) =
+                (struct doc_family){doc_clean(hardware), doc_support_of(cell_of(r, COL_SUPPORT))};
             if (*cell_of(r, COL_NOTE)) set_string(&d->note, cell_of(r, COL_NOTE));
         }
     }
@@ -143,8 +148,13 @@ static const char *after_colon(const char *text, const char *label)
 
 static void end_paragraph(struct reader *r)
 {
-    static const struct { const char *label; enum column column; } fields[] = {
-        {"是否支持", COL_SUPPORT}, {"限制与说明", COL_NOTE}, {"NPU形式名称", COL_NPU},
+    static const struct {
+        const char *label;
+        enum column column;
+    } fields[] = {
+        {"是否支持", COL_SUPPORT},
+        {"限制与说明", COL_NOTE},
+        {"NPU形式名称", COL_NPU},
     };
     const char *text = buf_str(&r->cell);
     const char *native = after_colon(text, "原生文档");
@@ -154,8 +164,10 @@ static void end_paragraph(struct reader *r)
         if (!value) continue;
         struct doc_entry *d = heading_entry(r, DOC_FIELDS);
         if (!d) return;
-        if (fields[i].column == COL_SUPPORT) set_support(d, value);
-        else set_string(fields[i].column == COL_NOTE ? &d->note : &d->npu_name, value);
+        if (fields[i].column == COL_SUPPORT)
+            set_support(d, value);
+        else
+            set_string(fields[i].column == COL_NOTE ? &d->note : &d->npu_name, value);
     }
 }
 
@@ -164,9 +176,15 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
     (void)detail;
     struct reader *r = arg;
     switch (type) {
-    case MD_BLOCK_TABLE: r->ncolumns = 0; break;
-    case MD_BLOCK_THEAD: r->in_head = true; break;
-    case MD_BLOCK_TBODY: r->in_head = false; break;
+    case MD_BLOCK_TABLE:
+        r->ncolumns = 0;
+        break;
+    case MD_BLOCK_THEAD:
+        r->in_head = true;
+        break;
+    case MD_BLOCK_TBODY:
+        r->in_head = false;
+        break;
     case MD_BLOCK_TR:
         r->column = 0;
         r->row_at = NULL;
@@ -174,8 +192,11 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
     case MD_BLOCK_H:
     case MD_BLOCK_P:
     case MD_BLOCK_TH:
-    case MD_BLOCK_TD: begin_text(r); break;
-    default: break;
+    case MD_BLOCK_TD:
+        begin_text(r);
+        break;
+    default:
+        break;
     }
     return 0;
 }
@@ -199,10 +220,16 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
     (void)detail;
     struct reader *r = arg;
     switch (type) {
-    case MD_BLOCK_H: set_heading(r, buf_str(&r->cell)); break;
-    case MD_BLOCK_P: end_paragraph(r); break;
+    case MD_BLOCK_H:
+        set_heading(r, buf_str(&r->cell));
+        break;
+    case MD_BLOCK_P:
+        end_paragraph(r);
+        break;
     case MD_BLOCK_TH:
-    case MD_BLOCK_TD: end_cell(r); break;
+    case MD_BLOCK_TD:
+        end_cell(r);
+        break;
     case MD_BLOCK_TR:
         if (!r->in_head && r->row_at) end_row(r);
         for (unsigned i = 0; i < MAX_COLUMNS; i++) {
@@ -210,7 +237,8 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
             r->row[i] = NULL;
         }
         break;
-    default: break;
+    default:
+        break;
     }
     return 0;
 }
@@ -239,13 +267,19 @@ static int on_text(MD_TEXTTYPE type, const MD_CHAR *text, MD_SIZE size, void *ar
         if (size >= 3 && !strncmp(text, "<br", 3)) buf_adds(&r->cell, "; ");
         break;
     case MD_TEXT_BR:
-    case MD_TEXT_SOFTBR: buf_addc(&r->cell, ' '); break;
-    case MD_TEXT_ENTITY: /* the check mark is written as a number here and there */
-        if (size == 8 && !strncmp(text, "&#10004;", 8)) buf_adds(&r->cell, "✔");
-        else if (size == 8 && !strncmp(text, "&#10008;", 8)) buf_adds(&r->cell, "✘");
-        else buf_add(&r->cell, text, size);
+    case MD_TEXT_SOFTBR:
+        buf_addc(&r->cell, ' ');
         break;
-    default: buf_add(&r->cell, text, size);
+    case MD_TEXT_ENTITY: /* the check mark is written as a number here and there */
+        if (size == 8 && !strncmp(text, "&#10004;", 8))
+            buf_adds(&r->cell, "✔");
+        else if (size == 8 && !strncmp(text, "&#10008;", 8))
+            buf_adds(&r->cell, "✘");
+        else
+            buf_add(&r->cell, text, size);
+        break;
+    default:
+        buf_add(&r->cell, text, size);
     }
     return 0;
 }
@@ -257,8 +291,12 @@ void doc_read(struct doc_set *set, const char *path, const char *text, size_t le
     struct buf wide = BUF_INIT;
     widen_underlines(text, len, &wide);
     struct reader r = {.set = set, .path = path, .text = buf_str(&wide)};
-    MD_PARSER parser = {.flags = MD_FLAG_TABLES, .enter_block = enter_block, .leave_block = leave_block,
-                        .enter_span = enter_span, .leave_span = leave_span, .text = on_text};
+    MD_PARSER parser = {.flags = MD_FLAG_TABLES,
+                        .enter_block = enter_block,
+                        .leave_block = leave_block,
+                        .enter_span = enter_span,
+                        .leave_span = leave_span,
+                        .text = on_text};
     md_parse(buf_str(&wide), (MD_SIZE)wide.len, &parser, &r);
     buf_free(&r.cell);
     buf_free(&wide);
