@@ -14,7 +14,8 @@ enum { NCOMMANDS = sizeof commands / sizeof *commands };
 static void print_help(FILE *to)
 {
     fputs("usage: concord COMMAND [options]\n\n"
-          "Verifies that a PyTorch device plugin keeps the API promises of every release it supports.\n\n", to);
+          "Verifies that a PyTorch device plugin keeps the API promises of every release it supports.\n\n",
+          to);
     for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\n`concord COMMAND --help` describes one command.\n", to);
 }
