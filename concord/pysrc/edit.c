@@ -1,4 +1,5 @@
-/* edit.c - byte-range edits: every byte that is not edited stays as it was, and the result must still parse. */
+/* edit.c - byte-range edits: every byte that is not edited stays as it was, and the result must still parse.
+ */
 #include "concord/pysrc/private.h"
 
 #include <stdlib.h>
@@ -12,11 +13,13 @@ static int by_place(const void *a, const void *b)
 {
     const struct ordered *x = a, *y = b;
     if (x->edit.start != y->edit.start) return x->edit.start < y->edit.start ? -1 : 1;
-    if (x->edit.end != y->edit.end) return x->edit.end < y->edit.end ? -1 : 1; /* insertions before replacements */
+    if (x->edit.end != y->edit.end)
+        return x->edit.end < y->edit.end ? -1 : 1; /* insertions before replacements */
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static int splice(const struct py_file *f, const struct ordered *sorted, size_t n, struct buf *out, struct err *e)
+static int splice(const struct py_file *f, const struct ordered *sorted, size_t n, struct buf *out,
+                  struct err *e)
 {
     uint32_t at = 0;
     for (size_t i = 0; i < n; i++) {

@@ -8,8 +8,9 @@
 
 const TSLanguage *tree_sitter_python(void);
 
-/* ---- node kinds and fields: looked up once, by name ------------------------------------------------------ */
+/* ---- node kinds and fields: looked up once, by name -------------------------------------------------- */
 
+/* clang-format off */
 #define KINDS(X)                                                                                                   \
     X(class_definition) X(function_definition) X(decorated_definition) X(decorator) X(lambda)                      \
     X(list_comprehension) X(set_comprehension) X(dictionary_comprehension) X(generator_expression)                 \
@@ -21,20 +22,23 @@ const TSLanguage *tree_sitter_python(void);
     X(expression_statement) X(return_statement) X(assert_statement) X(raise_statement) X(delete_statement)         \
     X(pattern_list) X(tuple_pattern) X(list_pattern) X(list_splat_pattern) X(dictionary_splat_pattern)             \
     X(default_parameter) X(typed_parameter) X(typed_default_parameter)
+/* clang-format on */
 enum kind {
     K_other,
 #define X(name) K_##name,
     KINDS(X)
 #undef X
 };
+/* clang-format off */
 #define FIELDS(X)                                                                                                  \
     X(name) X(body) X(superclasses) X(parameters) X(left) X(right) X(function) X(arguments) X(object) X(attribute) \
     X(module_name) X(alias) X(operator) X(definition)
+/* clang-format on */
 enum field {
 #define X(name) F_##name,
     FIELDS(X)
 #undef X
-    F_count
+        F_count
 };
 
 static uint8_t kind_of_symbol[1024];
@@ -42,10 +46,9 @@ static TSFieldId field_id[F_count];
 
 static void find_symbols(void)
 {
-    static const char *const kinds[] = {
-        "",
+    static const char *const kinds[] = {"",
 #define X(name) #name,
-        KINDS(X)
+                                        KINDS(X)
 #undef X
     };
     static const char *const fields[] = {
@@ -70,15 +73,21 @@ static enum kind kind_of(TSNode n)
     TSSymbol s = ts_node_symbol(n);
     return s < sizeof kind_of_symbol ? (enum kind)kind_of_symbol[s] : K_other;
 }
-static TSNode field(TSNode n, enum field f) { return ts_node_child_by_field_id(n, field_id[f]); }
-static bool absent(TSNode n) { return ts_node_is_null(n); }
+static TSNode field(TSNode n, enum field f)
+{
+    return ts_node_child_by_field_id(n, field_id[f]);
+}
+static bool absent(TSNode n)
+{
+    return ts_node_is_null(n);
+}
 
 static struct py_span span(TSNode n)
 {
     return (struct py_span){ts_node_start_byte(n), ts_node_end_byte(n), ts_node_start_point(n).row + 1};
 }
 
-/* ---- strings of the file ----------------------------------------------------------------------------------- */
+/* ---- strings of the file ----------------------------------------------------------------------------- */
 
 const char *py_intern(struct py_file *f, const char *s, size_t n)
 {
@@ -118,7 +127,7 @@ static bool chain_text(struct py_file *f, TSNode n, struct buf *out)
     return chain_text(f, field(n, F_attribute), out);
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------ */
+/* ---- the walk ---------------------------------------------------------------------------------------- */
 
 struct walk {
     struct py_file *f;
@@ -143,7 +152,10 @@ static void visit_children_but(struct walk *w, TSNode n, TSNode except)
     }
     ts_tree_cursor_delete(&cursor);
 }
-static void visit_children(struct walk *w, TSNode n) { visit_children_but(w, n, (TSNode){0}); }
+static void visit_children(struct walk *w, TSNode n)
+{
+    visit_children_but(w, n, (TSNode){0});
+}
 
 static const char *chain(struct walk *w, TSNode n)
 {
@@ -152,8 +164,8 @@ static const char *chain(struct walk *w, TSNode n)
     return py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
 }
 
-static struct py_binding *bind(struct walk *w, enum py_binding_kind kind, const char *name, const char *target,
-                               struct py_span at)
+static struct py_binding *bind(struct walk *w, enum py_binding_kind kind, const char *name,
+                               const char *target, struct py_span at)
 {
     struct py_binding *b = vec_push(&w->f->bindings);
     *b = (struct py_binding){name, target, kind, w->scope, 0, at, w->conditional > 0};
@@ -165,15 +177,19 @@ static void bind_pattern(struct walk *w, TSNode n)
 {
     if (absent(n)) return;
     switch (kind_of(n)) {
-    case K_identifier: bind(w, PYB_OTHER, text_of(w->f, n), NULL, span(n)); return;
+    case K_identifier:
+        bind(w, PYB_OTHER, text_of(w->f, n), NULL, span(n));
+        return;
     case K_pattern_list:
     case K_tuple_pattern:
     case K_list_pattern:
     case K_list_splat_pattern:
     case K_as_pattern_target:
-        for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++) bind_pattern(w, ts_node_named_child(n, i));
+        for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++)
+            bind_pattern(w, ts_node_named_child(n, i));
         return;
-    default: visit(w, n); /* x.attr = ..., x[i] = ...: uses, not bindings */
+    default:
+        visit(w, n); /* x.attr = ..., x[i] = ...: uses, not bindings */
     }
 }
 
@@ -202,7 +218,8 @@ static TSNode param_name(TSNode p)
 {
     switch (kind_of(p)) {
     case K_default_parameter:
-    case K_typed_default_parameter: return field(p, F_name);
+    case K_typed_default_parameter:
+        return field(p, F_name);
     case K_typed_parameter:
     case K_list_splat_pattern:
     case K_dictionary_splat_pattern: {
@@ -210,7 +227,8 @@ static TSNode param_name(TSNode p)
         if (!absent(inner) && kind_of(inner) != K_identifier) inner = ts_node_named_child(inner, 0);
         return inner;
     }
-    default: return p;
+    default:
+        return p;
     }
 }
 
@@ -257,7 +275,8 @@ static void add_decorators(struct walk *w, uint32_t scope, TSNode decorated)
         TSNode e = ts_node_named_child(d, 0);
         bool called = !absent(e) && kind_of(e) == K_call;
         const char *name = chain(w, called ? field(e, F_function) : e);
-        *vec_push(&w->f->scopes.ptr[scope].decorators) = (struct py_decorator){span(d), name ? name : "", called};
+        *vec_push(&w->f->scopes.ptr[scope].decorators) =
+            (struct py_decorator){span(d), name ? name : "", called};
     }
 }
 
@@ -305,8 +324,10 @@ static void visit_decorated(struct walk *w, TSNode n)
     TSNode definition = field(n, F_definition);
     visit_children_but(w, n, definition);
     if (absent(definition)) return;
-    if (kind_of(definition) == K_class_definition) visit_class(w, definition, n);
-    else visit_function(w, definition, n);
+    if (kind_of(definition) == K_class_definition)
+        visit_class(w, definition, n);
+    else
+        visit_function(w, definition, n);
 }
 
 static void visit_lambda(struct walk *w, TSNode n)
@@ -339,8 +360,10 @@ static void visit_import(struct walk *w, TSNode n)
         if (!module) continue;
         add_import(w, n, module);
         const char *top = py_intern(w->f, module, strcspn(module, "."));
-        if (absent(alias)) bind(w, PYB_IMPORT, top, top, span(n));
-        else bind(w, PYB_IMPORT, text_of(w->f, alias), module, span(n));
+        if (absent(alias))
+            bind(w, PYB_IMPORT, top, top, span(n));
+        else
+            bind(w, PYB_IMPORT, text_of(w->f, alias), module, span(n));
     }
 }
 
@@ -419,9 +442,12 @@ static void visit_call(struct walk *w, TSNode n)
 {
     TSNode function = field(n, F_function);
     enum kind k = absent(function) ? K_other : kind_of(function);
-    if (k == K_attribute) visit_attribute(w, function, n);
-    else if (k == K_identifier) add_ref(w, function, n);
-    else visit(w, function);
+    if (k == K_attribute)
+        visit_attribute(w, function, n);
+    else if (k == K_identifier)
+        add_ref(w, function, n);
+    else
+        visit(w, function);
     visit(w, field(n, F_arguments));
 }
 
@@ -457,18 +483,35 @@ static void visit_outer_declaration(struct walk *w, TSNode n)
 static void visit_kind(struct walk *w, TSNode n)
 {
     switch (kind_of(n)) {
-    case K_class_definition: visit_class(w, n, (TSNode){0}); break;
-    case K_function_definition: visit_function(w, n, (TSNode){0}); break;
-    case K_decorated_definition: visit_decorated(w, n); break;
-    case K_lambda: visit_lambda(w, n); break;
+    case K_class_definition:
+        visit_class(w, n, (TSNode){0});
+        break;
+    case K_function_definition:
+        visit_function(w, n, (TSNode){0});
+        break;
+    case K_decorated_definition:
+        visit_decorated(w, n);
+        break;
+    case K_lambda:
+        visit_lambda(w, n);
+        break;
     case K_list_comprehension:
     case K_set_comprehension:
     case K_dictionary_comprehension:
-    case K_generator_expression: visit_comprehension(w, n); break;
-    case K_import_statement: visit_import(w, n); break;
-    case K_import_from_statement: visit_from(w, n); break;
-    case K_future_import_statement: break;
-    case K_assignment: visit_assignment(w, n); break;
+    case K_generator_expression:
+        visit_comprehension(w, n);
+        break;
+    case K_import_statement:
+        visit_import(w, n);
+        break;
+    case K_import_from_statement:
+        visit_from(w, n);
+        break;
+    case K_future_import_statement:
+        break;
+    case K_assignment:
+        visit_assignment(w, n);
+        break;
     case K_augmented_assignment:
         add_operator(w, n, "");
         bind_pattern(w, field(n, F_left));
@@ -478,22 +521,38 @@ static void visit_kind(struct walk *w, TSNode n)
         bind_pattern(w, field(n, F_name));
         visit_children_but(w, n, field(n, F_name));
         break;
-    case K_for_statement: visit_conditional(w, n, field(n, F_left)); break;
+    case K_for_statement:
+        visit_conditional(w, n, field(n, F_left));
+        break;
     case K_for_in_clause:
         bind_pattern(w, field(n, F_left));
         visit_children_but(w, n, field(n, F_left));
         break;
-    case K_as_pattern_target: bind_pattern(w, n); break;
+    case K_as_pattern_target:
+        bind_pattern(w, n);
+        break;
     case K_global_statement:
-    case K_nonlocal_statement: visit_outer_declaration(w, n); break;
+    case K_nonlocal_statement:
+        visit_outer_declaration(w, n);
+        break;
     case K_if_statement:
     case K_try_statement:
     case K_while_statement:
-    case K_match_statement: visit_conditional(w, n, (TSNode){0}); break;
-    case K_call: visit_call(w, n); break;
-    case K_attribute: visit_attribute(w, n, (TSNode){0}); break;
-    case K_identifier: add_ref(w, n, (TSNode){0}); break;
-    case K_keyword_argument: visit_children_but(w, n, field(n, F_name)); break;
+    case K_match_statement:
+        visit_conditional(w, n, (TSNode){0});
+        break;
+    case K_call:
+        visit_call(w, n);
+        break;
+    case K_attribute:
+        visit_attribute(w, n, (TSNode){0});
+        break;
+    case K_identifier:
+        add_ref(w, n, (TSNode){0});
+        break;
+    case K_keyword_argument:
+        visit_children_but(w, n, field(n, F_name));
+        break;
     case K_binary_operator:
     case K_comparison_operator:
         add_operator(w, n, "");
@@ -503,7 +562,8 @@ static void visit_kind(struct walk *w, TSNode n)
         add_operator(w, n, "u");
         visit_children(w, n);
         break;
-    default: visit_children(w, n);
+    default:
+        visit_children(w, n);
     }
 }
 
@@ -523,13 +583,17 @@ static void visit(struct walk *w, TSNode n)
     w->statement = outer;
 }
 
-/* ---- entry points --------------------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------------------ */
 
 static bool valid_utf8(const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
         unsigned char c = (unsigned char)s[i++];
-        int more = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2 : c >= 0xF0 && c < 0xF5 ? 3 : -1;
+        int more = c < 0x80                ? 0
+                   : c >= 0xC2 && c < 0xE0 ? 1
+                   : c >= 0xE0 && c < 0xF0 ? 2
+                   : c >= 0xF0 && c < 0xF5 ? 3
+                                           : -1;
         if (more < 0) return false;
         for (; more > 0; more--, i++)
             if (i == n || ((unsigned char)s[i] & 0xC0) != 0x80) return false;
@@ -541,7 +605,8 @@ static uint32_t first_error_row(TSNode n)
 {
     while (!ts_node_is_error(n) && !ts_node_is_missing(n)) {
         uint32_t i = 0, c = ts_node_child_count(n);
-        while (i < c && !ts_node_has_error(ts_node_child(n, i)) && !ts_node_is_missing(ts_node_child(n, i))) i++;
+        while (i < c && !ts_node_has_error(ts_node_child(n, i)) && !ts_node_is_missing(ts_node_child(n, i)))
+            i++;
         if (i == c) break;
         n = ts_node_child(n, i);
     }
@@ -553,7 +618,8 @@ static TSTree *parse_text(const char *text, uint32_t len)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_symbols);
     TSParser *parser = ts_parser_new();
-    if (!ts_parser_set_language(parser, tree_sitter_python())) die("the Python grammar does not fit tree-sitter");
+    if (!ts_parser_set_language(parser, tree_sitter_python()))
+        die("the Python grammar does not fit tree-sitter");
     TSTree *tree = ts_parser_parse_string(parser, NULL, text, len);
     ts_parser_delete(parser);
     return tree;

@@ -1,8 +1,9 @@
-/* pysrc.h - the source model of one Python file: scopes, bindings, references, and what a name at a place refers to.
+/* pysrc.h - the source model of one Python file: scopes, bindings, references, and what a name at a place
+ * refers to.
  *
- * Built in one walk over a tree-sitter tree. All strings and arrays belong to the file and live until py_free. Places are
- * byte offsets into text; rows count from 1. Resolution never guesses: a name resolves to one dotted name that every
- * binding it may have agrees on, or to nothing.
+ * Built in one walk over a tree-sitter tree. All strings and arrays belong to the file and live until
+ * py_free. Places are byte offsets into text; rows count from 1. Resolution never guesses: a name resolves to
+ * one dotted name that every binding it may have agrees on, or to nothing.
  */
 #ifndef CONCORD_PYSRC_H
 #define CONCORD_PYSRC_H
@@ -100,12 +101,14 @@ struct py_file *py_parse(const char *path, const char *text, size_t len);
 int py_parse_file(const char *path, struct py_file **out, struct err *e);
 void py_free(struct py_file *f);
 
-/* Full dotted name of a chain as seen from scope: "ckpt" -> "torch.utils.checkpoint.checkpoint" when that is what every
- * visible binding says. NULL when unknown (a parameter, a local value, bindings that disagree, a star import). A name that
- * no scope binds is taken for a builtin: "builtins.len". A name defined in this file gives "." and its qualified name:
+/* Full dotted name of a chain as seen from scope: "ckpt" -> "torch.utils.checkpoint.checkpoint" when that is
+ * what every visible binding says. NULL when unknown (a parameter, a local value, bindings that disagree, a
+ * star import). A name that no scope binds is taken for a builtin: "builtins.len". A name defined in this
+ * file gives "." and its qualified name:
  * ".TestX.helper". The result lives as long as the file. */
 const char *py_resolve(struct py_file *f, uint32_t scope, const char *chain);
-/* The class whose instance a name holds, when all its bindings are instances of that class; NULL if unknown. */
+/* The class whose instance a name holds, when all its bindings are instances of that class; NULL if unknown.
+ */
 const char *py_resolve_instance(struct py_file *f, uint32_t scope, const char *name);
 /* True if the file has a star import: a name that does not resolve may come from it. */
 bool py_has_star(const struct py_file *f);
@@ -116,14 +119,14 @@ uint32_t py_scope_named(const struct py_file *f, const char *qualname);
 /* True for a function that a test runner would collect: test* in a class, or test_* at module level. */
 bool py_is_test(const struct py_file *f, uint32_t scope);
 
-/* ---- edits: byte ranges; every byte that is not edited stays as it was -------------------------------------- */
+/* ---- edits: byte ranges; every byte that is not edited stays as it was ------------------------------- */
 
 struct py_edit {
     uint32_t start, end; /* replaced range of the original text; start == end inserts */
     const char *with;    /* not owned */
 };
-/* Applies edits (any order, must not overlap; insertions at one place keep their order) and parses the result: a result
- * with a syntax error that the original had not is refused. */
+/* Applies edits (any order, must not overlap; insertions at one place keep their order) and parses the
+ * result: a result with a syntax error that the original had not is refused. */
 int py_apply(const struct py_file *f, const struct py_edit *edits, size_t n, struct buf *out, struct err *e);
 
 #endif

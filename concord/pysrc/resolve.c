@@ -67,20 +67,24 @@ static const char *binding_target(struct py_file *f, const struct py_binding *b,
 {
     switch (b->kind) {
     case PYB_IMPORT:
-    case PYB_FROM: return b->target;
+    case PYB_FROM:
+        return b->target;
     case PYB_ALIAS: {
         size_t n = strcspn(b->target, "."); /* x = x.y in one scope would chase itself */
         if (strlen(b->name) == n && !strncmp(b->name, b->target, n)) return NULL;
         return resolve(f, b->scope, b->target, depth + 1);
     }
     case PYB_FUNCTION:
-    case PYB_CLASS: return join(f, ".", f->scopes.ptr[b->inner].qualname);
-    default: return NULL;
+    case PYB_CLASS:
+        return join(f, ".", f->scopes.ptr[b->inner].qualname);
+    default:
+        return NULL;
     }
 }
 
 /* The one target that all bindings of name in scope agree on. *bound tells whether there are any. */
-static const char *agreed(struct py_file *f, uint32_t scope, const char *name, size_t n, int depth, bool *bound)
+static const char *agreed(struct py_file *f, uint32_t scope, const char *name, size_t n, int depth,
+                          bool *bound)
 {
     struct cursor c = bindings_of(f, scope, name, n);
     const char *target = NULL;
@@ -149,7 +153,10 @@ const char *py_resolve_instance(struct py_file *f, uint32_t scope, const char *n
     }
 }
 
-bool py_has_star(const struct py_file *f) { return f->priv->star; }
+bool py_has_star(const struct py_file *f)
+{
+    return f->priv->star;
+}
 
 uint32_t py_enclosing(const struct py_file *f, uint32_t scope, enum py_scope_kind kind)
 {
