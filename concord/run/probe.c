@@ -12,8 +12,8 @@ static const char *const kind_names[] = {
 
 /* Where the vendor's installers put toolkits (CANN's installation guide). */
 const char *const probe_default_homes[] = {"/usr/local/Ascend/ascend-toolkit/latest",
-                                            "/usr/local/Ascend/ascend-toolkit", "/usr/local/Ascend/cann",
-                                            NULL};
+                                           "/usr/local/Ascend/ascend-toolkit", "/usr/local/Ascend/cann",
+                                           NULL};
 
 const char *device_kind_name(enum device_kind k)
 {
