@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const scan_match_names[SCAN_NMATCH] = {"exact", "alias", "method", "receiver", "operator", "star"};
+const char *const scan_match_names[SCAN_NMATCH] = {"exact",    "alias",    "method",
+                                                   "receiver", "operator", "star"};
 
 /* Python's own spelling of methods as operators (language reference, "Emulating numeric types"). */
+/* clang-format off */
 static const struct { const char *method, *op; } operators[] = {
     {"__add__", "+"}, {"add", "+"}, {"__iadd__", "+="}, {"add_", "+="}, {"__sub__", "-"}, {"sub", "-"},
     {"__isub__", "-="}, {"sub_", "-="}, {"__mul__", "*"}, {"mul", "*"}, {"__imul__", "*="}, {"mul_", "*="},
@@ -20,17 +22,22 @@ static const struct { const char *method, *op; } operators[] = {
     {"__lt__", "<"}, {"lt", "<"}, {"__le__", "<="}, {"le", "<="}, {"__gt__", ">"}, {"gt", ">"}, {"__ge__", ">="},
     {"ge", ">="},
 };
+/* clang-format on */
 
 int scan_api_parse(const char *name, struct scan_api *out, struct err *e)
 {
     bool start = true;
     for (const char *c = name; *c; c++) {
-        if (*c == '.' ? start : !(isalpha((unsigned char)*c) || *c == '_' || (!start && isdigit((unsigned char)*c))))
-            return err_set(e, "'%s' is not an API name: write the full dotted name, e.g. torch.nn.functional.relu", name);
+        if (*c == '.' ? start
+                      : !(isalpha((unsigned char)*c) || *c == '_' || (!start && isdigit((unsigned char)*c))))
+            return err_set(
+                e, "'%s' is not an API name: write the full dotted name, e.g. torch.nn.functional.relu",
+                name);
         start = *c == '.';
     }
     if (start || !strchr(name, '.'))
-        return err_set(e, "'%s' is not an API name: write the full dotted name, e.g. torch.nn.functional.relu", name);
+        return err_set(
+            e, "'%s' is not an API name: write the full dotted name, e.g. torch.nn.functional.relu", name);
     *out = (struct scan_api){.name = xstrdup(name)};
     out->leaf = strrchr(out->name, '.') + 1;
     const char *parent = out->leaf - 2;
@@ -50,8 +57,9 @@ void scan_api_free(struct scan_api *a)
     *a = (struct scan_api){0};
 }
 
-/* True when `resolved` names the same thing by a shorter path: both begin alike, end alike, and what the API's name has
- * in between are modules (torch.distributed.distributed_c10d.Store and torch.distributed.Store). */
+/* True when `resolved` names the same thing by a shorter path: both begin alike, end alike, and what the
+ * API's name has in between are modules (torch.distributed.distributed_c10d.Store and
+ * torch.distributed.Store). */
 static bool is_shorter_path(const char *resolved, const char *name)
 {
     size_t nr = strlen(resolved), nn = strlen(name), head = 0, tail = 0;
@@ -71,7 +79,8 @@ static bool known_instance(struct py_file *f, const struct py_ref *r, const stru
     char *base = xstrndup(r->chain, (size_t)(strrchr(r->chain, '.') - r->chain));
     const char *type = strchr(base, '.') ? NULL : py_resolve_instance(f, r->scope, base);
     free(base);
-    *known = type && type[0] != '.' && (strrchr(type, '.') ? isupper((unsigned char)strrchr(type, '.')[1]) : false);
+    *known = type && type[0] != '.' &&
+             (strrchr(type, '.') ? isupper((unsigned char)strrchr(type, '.')[1]) : false);
     if (!*known) return false;
     const char *last = strrchr(type, '.') + 1;
     return !strcmp(last, api->owner);

@@ -1,7 +1,8 @@
-/* reach.c - which tests of a file reach its call sites, and what can be said of each: tensors, backward, asserts, skips.
+/* reach.c - which tests of a file reach its call sites, and what can be said of each: tensors, backward,
+ * asserts, skips.
  *
- * Functions are looked at by their outermost definition ("top"): a test with its nested functions and classes is one node.
- * An edge goes from a top to every function, method or class of the file that it names. */
+ * Functions are looked at by their outermost definition ("top"): a test with its nested functions and classes
+ * is one node. An edge goes from a top to every function, method or class of the file that it names. */
 #include "concord/scan/match.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ struct edge {
 
 struct reach {
     struct py_file *f;
-    int *top;           /* scope -> its outermost function, NONE outside functions */
+    int *top; /* scope -> its outermost function, NONE outside functions */
     VEC(struct edge) edges;
     int *distance, *via; /* of tops, towards the nearest with a site */
 };
@@ -57,7 +58,8 @@ static void add_edge(struct reach *r, int from, int to)
 static void add_class_edges(struct reach *r, int from, uint32_t class)
 {
     for (uint32_t i = 0; i < r->f->scopes.len; i++)
-        if (r->f->scopes.ptr[i].parent == class && r->f->scopes.ptr[i].kind == PY_FUNCTION) add_edge(r, from, r->top[i]);
+        if (r->f->scopes.ptr[i].parent == class && r->f->scopes.ptr[i].kind == PY_FUNCTION)
+            add_edge(r, from, r->top[i]);
 }
 
 static void add_ref_edges(struct reach *r, const struct py_ref *ref)
@@ -76,8 +78,10 @@ static void add_ref_edges(struct reach *r, const struct py_ref *ref)
     if (!resolved || resolved[0] != '.') return;
     uint32_t scope = py_scope_named(f, resolved + 1);
     if (scope == UINT32_MAX) return;
-    if (f->scopes.ptr[scope].kind == PY_CLASS) add_class_edges(r, from, scope);
-    else add_edge(r, from, r->top[scope]);
+    if (f->scopes.ptr[scope].kind == PY_CLASS)
+        add_class_edges(r, from, scope);
+    else
+        add_edge(r, from, r->top[scope]);
 }
 
 static void build_graph(struct reach *r, struct py_file *f)
@@ -114,7 +118,7 @@ static void measure(struct reach *r, const struct scan_file *file, uint32_t api)
     }
 }
 
-/* ---- evidence -------------------------------------------------------------------------------------------------- */
+/* ---- evidence ---------------------------------------------------------------------------------------- */
 
 static const char *leaf_of(const char *chain)
 {
@@ -126,12 +130,37 @@ static const char *leaf_of(const char *chain)
 static bool makes_tensor(struct py_file *f, const struct py_ref *r)
 {
     static const char *const factories[] = {
-        "torch.tensor", "torch.randn", "torch.rand", "torch.randint", "torch.randperm", "torch.ones", "torch.zeros",
-        "torch.empty", "torch.full", "torch.arange", "torch.linspace", "torch.logspace", "torch.eye",
-        "torch.as_tensor", "torch.from_numpy", "torch.normal", "torch.empty_strided", "torch.complex",
-        "torch.sparse_coo_tensor", "torch.Tensor", "torch.FloatTensor", "torch.ones_like", "torch.zeros_like",
-        "torch.rand_like", "torch.randn_like", "torch.empty_like", "torch.full_like", "torch.nn.Parameter",
-        "torch.nn.parameter.Parameter", "torch.testing.make_tensor", "torch.autograd.Variable",
+        "torch.tensor",
+        "torch.randn",
+        "torch.rand",
+        "torch.randint",
+        "torch.randperm",
+        "torch.ones",
+        "torch.zeros",
+        "torch.empty",
+        "torch.full",
+        "torch.arange",
+        "torch.linspace",
+        "torch.logspace",
+        "torch.eye",
+        "torch.as_tensor",
+        "torch.from_numpy",
+        "torch.normal",
+        "torch.empty_strided",
+        "torch.complex",
+        "torch.sparse_coo_tensor",
+        "torch.Tensor",
+        "torch.FloatTensor",
+        "torch.ones_like",
+        "torch.zeros_like",
+        "torch.rand_like",
+        "torch.randn_like",
+        "torch.empty_like",
+        "torch.full_like",
+        "torch.nn.Parameter",
+        "torch.nn.parameter.Parameter",
+        "torch.testing.make_tensor",
+        "torch.autograd.Variable",
     };
     if (!r->call) return false;
     if (!strcmp(leaf_of(r->chain), "make_tensor")) return true;
@@ -142,7 +171,10 @@ static bool makes_tensor(struct py_file *f, const struct py_ref *r)
     return str_starts(resolved, "torch.nn.") && leaf_of(resolved)[0] >= 'A' && leaf_of(resolved)[0] <= 'Z';
 }
 
-static bool inside(struct py_span outer, struct py_span at) { return at.start >= outer.start && at.end <= outer.end; }
+static bool inside(struct py_span outer, struct py_span at)
+{
+    return at.start >= outer.start && at.end <= outer.end;
+}
 
 /* First row in `where` at which a tensor is made or a name in `names` is used; 0 if none. */
 static uint32_t tensor_in(struct py_file *f, struct py_span where, const struct map *names)
@@ -206,7 +238,8 @@ static char *asserts_in(struct py_file *f, struct py_span where)
     struct buf b = BUF_INIT;
     for (size_t i = 0; i < f->refs.len; i++) {
         const struct py_ref *r = &f->refs.ptr[i];
-        if (r->call && inside(where, r->at) && str_starts(leaf_of(r->chain), "assert")) add_word(&b, leaf_of(r->chain));
+        if (r->call && inside(where, r->at) && str_starts(leaf_of(r->chain), "assert"))
+            add_word(&b, leaf_of(r->chain));
     }
     return buf_take(&b);
 }
@@ -228,7 +261,8 @@ static bool instantiated_per_device(struct py_file *f, uint32_t class)
         if (!r->call || strcmp(leaf_of(r->chain), "instantiate_device_type_tests")) continue;
         const char *name = f->scopes.ptr[class].name;
         const char *at = f->text + r->args.start + 1;
-        if (!strncmp(at, name, strlen(name)) && (at[strlen(name)] == ',' || at[strlen(name)] == ')')) return true;
+        if (!strncmp(at, name, strlen(name)) && (at[strlen(name)] == ',' || at[strlen(name)] == ')'))
+            return true;
     }
     return false;
 }
@@ -247,7 +281,8 @@ static void describe(const struct reach *r, struct scan_file *file, uint32_t api
     int end = top;
     while (r->via[end] != NONE) end = r->via[end];
     const struct py_scope *s = &f->scopes.ptr[top];
-    struct scan_test t = {.api = api, .file = f->path, .id = s->qualname, .row = s->at.row, .match = SCAN_NMATCH};
+    struct scan_test t = {
+        .api = api, .file = f->path, .id = s->qualname, .row = s->at.row, .match = SCAN_NMATCH};
     t.indirect = end != top;
     t.path = t.indirect ? path_of(r, top) : xstrdup("");
     struct map names = {0};
@@ -260,7 +295,8 @@ static void describe(const struct reach *r, struct scan_file *file, uint32_t api
         *vec_push(&t.rows) = site->row;
         if (site->row < first) first = site->row;
         if (site->match < t.match) t.match = site->match;
-        struct py_span where = site->args.end ? site->args : (struct py_span){site->start, site->end, site->row};
+        struct py_span where =
+            site->args.end ? site->args : (struct py_span){site->start, site->end, site->row};
         if (!t.tensor_row) t.tensor_row = tensor_in(f, where, &names);
         if (!t.tensor_row && site->match >= SCAN_METHOD)
             t.tensor_row = tensor_in(f, (struct py_span){site->start, site->end, site->row}, &names);
@@ -291,7 +327,8 @@ void reach_tests(struct py_file *f, size_t napis, struct scan_file *out)
         if (!any) continue;
         measure(&r, out, api);
         for (uint32_t s = 1; s < f->scopes.len; s++)
-            if (py_is_test(f, s) && r.top[s] == (int)s && r.distance[s] < UNKNOWN_DISTANCE) describe(&r, out, api, (int)s);
+            if (py_is_test(f, s) && r.top[s] == (int)s && r.distance[s] < UNKNOWN_DISTANCE)
+                describe(&r, out, api, (int)s);
     }
     vec_free(&r.edges);
     free(r.top);

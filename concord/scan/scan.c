@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file that does not contain the last part of any API's name, nor an operator that stands for one, needs no parse. */
+/* A file that does not contain the last part of any API's name, nor an operator that stands for one, needs no
+ * parse. */
 static bool worth_parsing(const char *text, size_t len, const struct scan_api *apis, size_t napis)
 {
     for (size_t i = 0; i < napis; i++)
@@ -15,7 +16,10 @@ static bool worth_parsing(const char *text, size_t len, const struct scan_api *a
     return false;
 }
 
-static void add_site(struct scan_file *out, struct scan_site site) { *vec_push(&out->sites) = site; }
+static void add_site(struct scan_file *out, struct scan_site site)
+{
+    *vec_push(&out->sites) = site;
+}
 
 static void find_sites(struct py_file *f, const struct scan_api *apis, size_t napis, struct scan_file *out)
 {
@@ -24,14 +28,16 @@ static void find_sites(struct py_file *f, const struct scan_api *apis, size_t na
         for (uint32_t a = 0; a < napis; a++) {
             enum scan_match m = match_ref(f, r, &apis[a]);
             if (m == SCAN_NMATCH) continue;
-            add_site(out, (struct scan_site){a, m, r->call, r->at.row, r->at.start, r->at.end, r->scope, r->args});
+            add_site(out,
+                     (struct scan_site){a, m, r->call, r->at.row, r->at.start, r->at.end, r->scope, r->args});
         }
     }
     for (size_t i = 0; i < f->operators.len; i++) {
         const struct py_operator *o = &f->operators.ptr[i];
         for (uint32_t a = 0; a < napis; a++)
             if (apis[a].operator_ && !strcmp(apis[a].operator_, o->op))
-                add_site(out, (struct scan_site){a, SCAN_OPERATOR, true, o->at.row, o->at.start, o->at.end, o->scope, o->at});
+                add_site(out, (struct scan_site){a, SCAN_OPERATOR, true, o->at.row, o->at.start, o->at.end,
+                                                 o->scope, o->at});
     }
 }
 
@@ -62,7 +68,7 @@ void scan_file_free(struct scan_file *f)
     *f = (struct scan_file){0};
 }
 
-/* ---- trees ------------------------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------------------------- */
 
 static int list_python(const char *root, const char *rel, strings *out, struct err *e)
 {
@@ -73,8 +79,10 @@ static int list_python(const char *root, const char *rel, strings *out, struct e
         const char *name = names.ptr[i];
         char *below = *rel ? path_join(rel, name) : xstrdup(name);
         char *full = path_join(root, below);
-        if (name[0] != '.' && path_is_dir(full)) rc = list_python(root, below, out, e);
-        else if (str_ends(name, ".py")) *vec_push(out) = xstrdup(below);
+        if (name[0] != '.' && path_is_dir(full))
+            rc = list_python(root, below, out, e);
+        else if (str_ends(name, ".py"))
+            *vec_push(out) = xstrdup(below);
         free(full);
         free(below);
     }
@@ -126,12 +134,13 @@ static void run_workers(struct job *j, int threads)
     for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
-int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int threads, struct scan_result *out,
-              struct err *e)
+int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int threads,
+              struct scan_result *out, struct err *e)
 {
     *out = (struct scan_result){0};
     strings paths = {0};
-    if (!path_is_dir(root)) return err_set(e, "%s: no such folder: give the root of an upstream source tree", root);
+    if (!path_is_dir(root))
+        return err_set(e, "%s: no such folder: give the root of an upstream source tree", root);
     if (list_python(root, "", &paths, e)) return -1;
     if (threads <= 0) threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads > 64) threads = 64;
@@ -139,8 +148,10 @@ int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int t
     j.files = xcalloc(paths.len + 1, sizeof *j.files);
     run_workers(&j, threads);
     for (size_t i = 0; i < paths.len; i++) {
-        if (j.files[i].sites.len || j.files[i].note) *vec_push(&out->files) = j.files[i];
-        else scan_file_free(&j.files[i]);
+        if (j.files[i].sites.len || j.files[i].note)
+            *vec_push(&out->files) = j.files[i];
+        else
+            scan_file_free(&j.files[i]);
     }
     out->nfiles = (uint32_t)paths.len;
     out->nparsed = j.parsed;

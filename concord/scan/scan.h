@@ -1,7 +1,8 @@
 /* scan.h - which tests of an upstream tree cover an API, with the evidence for each claim.
  *
- * A file is read once: call sites of the APIs, then which test functions reach them, directly or through helpers and
- * methods of the same file. Nothing is guessed: how a site was recognised is part of the answer (enum scan_match).
+ * A file is read once: call sites of the APIs, then which test functions reach them, directly or through
+ * helpers and methods of the same file. Nothing is guessed: how a site was recognised is part of the answer
+ * (enum scan_match).
  */
 #ifndef CONCORD_SCAN_H
 #define CONCORD_SCAN_H
@@ -10,12 +11,13 @@
 #include "concord/pysrc/pysrc.h"
 
 struct scan_api {
-    const char *name;     /* full dotted name: torch.Tensor.add_ */
-    const char *leaf;     /* add_ */
-    const char *owner;    /* the class when it is a method: "Tensor"; NULL for functions and classes */
-    const char *operator_;/* "+" when the method is spelt as an operator too, else NULL */
+    const char *name;      /* full dotted name: torch.Tensor.add_ */
+    const char *leaf;      /* add_ */
+    const char *owner;     /* the class when it is a method: "Tensor"; NULL for functions and classes */
+    const char *operator_; /* "+" when the method is spelt as an operator too, else NULL */
 };
-/* Takes the name apart; -1 if it is not a dotted Python name. Strings stay the caller's or the api's (freed by it). */
+/* Takes the name apart; -1 if it is not a dotted Python name. Strings stay the caller's or the api's (freed
+ * by it). */
 int scan_api_parse(const char *name, struct scan_api *out, struct err *e);
 void scan_api_free(struct scan_api *a);
 
@@ -31,11 +33,11 @@ enum scan_match {
 extern const char *const scan_match_names[SCAN_NMATCH];
 
 struct scan_site {
-    uint32_t api;          /* index into the APIs */
+    uint32_t api; /* index into the APIs */
     enum scan_match match;
-    bool call;             /* false: passed along or read, not called here */
+    bool call; /* false: passed along or read, not called here */
     uint32_t row, start, end;
-    uint32_t scope;        /* where it stands */
+    uint32_t scope; /* where it stands */
     struct py_span args;
 };
 
@@ -57,8 +59,8 @@ struct scan_test {
 };
 
 struct scan_file {
-    const char *path;      /* relative */
-    const char *note;      /* NULL or why the file is odd */
+    const char *path; /* relative */
+    const char *note; /* NULL or why the file is odd */
     VEC(struct scan_site) sites;
     VEC(struct scan_test) tests;
     struct py_file *model; /* owns the strings above; NULL for files without a match */
@@ -74,8 +76,8 @@ struct scan_result {
 void scan_source(const char *path, const char *text, size_t len, const struct scan_api *apis, size_t napis,
                  struct scan_file *out);
 /* Every .py file below root (tests live in root/test), `threads` at a time; 0: one a core. */
-int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int threads, struct scan_result *out,
-              struct err *e);
+int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int threads,
+              struct scan_result *out, struct err *e);
 void scan_file_free(struct scan_file *f);
 void scan_result_free(struct scan_result *r);
 
