@@ -1,7 +1,7 @@
 /* acl_meta.h - the objects that aclnn calls take: tensors, scalars, arrays, lists, executors.
  *
- * All Create functions copy the arrays and values they are given; none copies tensor data. Destroying a list destroys
- * its elements. Facts: public aclnn reference ("aclCreateTensor" and following); text our own.
+ * All Create functions copy the arrays and values they are given; none copies tensor data. Destroying a list
+ * destroys its elements. Facts: public aclnn reference ("aclCreateTensor" and following); text our own.
  */
 #ifndef SOFTNPU_ACL_META_H
 #define SOFTNPU_ACL_META_H
@@ -23,8 +23,8 @@ typedef struct aclTensorList aclTensorList;
 typedef struct aclScalarList aclScalarList;
 typedef struct aclOpExecutor aclOpExecutor;
 
-/* view_dims, strides, offset in elements; data is the base of the storage (a device address), may be NULL when the
- * tensor has no elements. storage_dims is recorded only. NULL on a bad argument. */
+/* view_dims, strides, offset in elements; data is the base of the storage (a device address), may be NULL
+ * when the tensor has no elements. storage_dims is recorded only. NULL on a bad argument. */
 ACL_EXPORT aclTensor *aclCreateTensor(const int64_t *view_dims, uint64_t view_dims_num, aclDataType dtype,
                                       const int64_t *strides, int64_t offset, aclFormat format,
                                       const int64_t *storage_dims, uint64_t storage_dims_num, void *data);
@@ -41,7 +41,8 @@ ACL_EXPORT aclnnStatus aclDestroyFloatArray(const aclFloatArray *a);
 ACL_EXPORT aclnnStatus aclDestroyBoolArray(const aclBoolArray *a);
 ACL_EXPORT aclnnStatus aclDestroyTensorList(const aclTensorList *l);
 ACL_EXPORT aclnnStatus aclDestroyScalarList(const aclScalarList *l);
-/* *dims is allocated for the caller, who frees it (torch_npu uses C++ delete[], which is free with libstdc++). */
+/* *dims is allocated for the caller, who frees it (torch_npu uses C++ delete[], which is free with
+ * libstdc++). */
 ACL_EXPORT aclnnStatus aclGetViewShape(const aclTensor *t, int64_t **dims, uint64_t *n);
 ACL_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 
