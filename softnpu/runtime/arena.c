@@ -82,13 +82,14 @@ static bool reserve_windows(uint64_t size)
     return true;
 }
 
-/* As much address space as the machine gives, halving from 8 TiB (or SOFTNPU_ADDRESS_GIB, for emulators that keep a
- * record of every reserved page); less only costs room for expandable segments. */
+/* As much address space as the machine gives, halving from 8 TiB (or SOFTNPU_ADDRESS_GIB, for emulators that
+ * keep a record of every reserved page); less only costs room for expandable segments. */
 static int open_windows(void)
 {
     if (window) return 0;
     uint64_t devices = (uint64_t)rt_device_count();
-    for (uint64_t size = (uint64_t)rt_settings()->address_gib * GIB; size >= (devices + 1) * RT_CAPACITY; size /= 2) {
+    for (uint64_t size = (uint64_t)rt_settings()->address_gib * GIB; size >= (devices + 1) * RT_CAPACITY;
+         size /= 2) {
         /* Twice the capacity in addresses per device: fragmentation then costs addresses, not memory. */
         heap_span = size >= 4 * devices * RT_CAPACITY ? 2 * RT_CAPACITY : RT_CAPACITY;
         if (reserve_windows(size)) return 0;

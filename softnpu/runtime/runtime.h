@@ -1,8 +1,9 @@
 /* runtime.h - what the operators and the exported functions need of the runtime.
  *
- * Device memory. Each device is one shared memory object that is mapped twice. The device window is what the host gets:
- * addresses in it are never readable or writable by the host. The kernel window shows the same bytes to kernels, at a
- * constant distance (rt_kernel_delta) that is the same for all devices and all mappings.
+ * Device memory. Each device is one shared memory object that is mapped twice. The device window is what the
+ * host gets: addresses in it are never readable or writable by the host. The kernel window shows the same
+ * bytes to kernels, at a constant distance (rt_kernel_delta) that is the same for all devices and all
+ * mappings.
  */
 #ifndef SOFTNPU_RUNTIME_H
 #define SOFTNPU_RUNTIME_H
@@ -20,7 +21,7 @@ int rt_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 int rt_unsupported(const char *function);
 #define RT_UNSUPPORTED() rt_unsupported(__func__)
 
-/* ---- memory ------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------ */
 
 extern intptr_t rt_kernel_delta;
 /* True if p lies in the device window (of any device). */
@@ -31,7 +32,7 @@ static inline void *rt_kernel_ptr(const void *p)
     return p && rt_is_device_ptr(p) ? (char *)(uintptr_t)p + rt_kernel_delta : NULL;
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------------------- */
 
 /* Work on a stream. run is called once, in stream order; a non-zero result becomes the stream's sticky error.
  * The task owns its memory: run frees it. */
@@ -40,34 +41,36 @@ struct rt_task {
     int (*run)(struct rt_task *task);
     void (*drop)(struct rt_task *task); /* frees a task that will not run (aborted or destroyed stream) */
 };
-/* Queues the task; stream NULL is the current context's default stream. small: a task so short that it may run at
- * once on the calling thread when the stream is idle (same order, no hand-over). Returns 0 or an aclError; on an
- * error the task has been dropped. With SOFTNPU_BLOCKING=1 everything runs on the calling thread. */
+/* Queues the task; stream NULL is the current context's default stream. small: a task so short that it may
+ * run at once on the calling thread when the stream is idle (same order, no hand-over). Returns 0 or an
+ * aclError; on an error the task has been dropped. With SOFTNPU_BLOCKING=1 everything runs on the calling
+ * thread. */
 int rt_stream_push(aclrtStream stream, struct rt_task *task, bool small);
 /* Waits until all work queued so far is done; returns the stream's error. */
 int rt_stream_drain(aclrtStream stream);
 /* Small integer that names the stream in traces. */
 uint32_t rt_stream_id(aclrtStream stream);
 
-/* ---- the pool ("AI cores"): one for the process -------------------------------------------------------------- */
+/* ---- the pool ("AI cores"): one for the process ------------------------------------------------------ */
 
-/* Calls fn(ctx, begin, end) over [0, n) in pieces of at least grain, in parallel, and returns when all are done.
- * Pieces depend only on n and grain, never on the thread count (deterministic reductions rely on it): piece i is
- * [i*grain, min(n, (i+1)*grain)). Runs inline when n <= grain, when nested, or with one thread (SOFTNPU_THREADS). */
+/* Calls fn(ctx, begin, end) over [0, n) in pieces of at least grain, in parallel, and returns when all are
+ * done. Pieces depend only on n and grain, never on the thread count (deterministic reductions rely on it):
+ * piece i is [i*grain, min(n, (i+1)*grain)). Runs inline when n <= grain, when nested, or with one thread
+ * (SOFTNPU_THREADS). */
 void rt_pool_run(int64_t n, int64_t grain, void (*fn)(void *ctx, int64_t begin, int64_t end), void *ctx);
 int rt_pool_threads(void);
 
-/* ---- settings (environment, read once) ------------------------------------------------------------------- */
+/* ---- settings (environment, read once) --------------------------------------------------------------- */
 
 struct rt_settings {
-    bool blocking;         /* SOFTNPU_BLOCKING=1 */
-    bool accept_any;       /* SOFTNPU_ACCEPT=any: dtype and rank acceptance relaxed */
-    bool hf32;             /* SOFTNPU_HF32=1 */
-    int devices;           /* SOFTNPU_DEVICES, default 1 */
-    int address_gib;       /* SOFTNPU_ADDRESS_GIB: at most this much address space is reserved, default 8192 */
-    const char *soc;       /* SOFTNPU_SOC, default Ascend910B4 */
-    const char *trace;     /* SOFTNPU_TRACE=FILE or NULL */
-    const char *counts;    /* SOFTNPU_COUNTS=FILE: per-operator launch counts written there at exit, or NULL */
+    bool blocking;      /* SOFTNPU_BLOCKING=1 */
+    bool accept_any;    /* SOFTNPU_ACCEPT=any: dtype and rank acceptance relaxed */
+    bool hf32;          /* SOFTNPU_HF32=1 */
+    int devices;        /* SOFTNPU_DEVICES, default 1 */
+    int address_gib;    /* SOFTNPU_ADDRESS_GIB: at most this much address space is reserved, default 8192 */
+    const char *soc;    /* SOFTNPU_SOC, default Ascend910B4 */
+    const char *trace;  /* SOFTNPU_TRACE=FILE or NULL */
+    const char *counts; /* SOFTNPU_COUNTS=FILE: per-operator launch counts written there at exit, or NULL */
 };
 const struct rt_settings *rt_settings(void);
 
