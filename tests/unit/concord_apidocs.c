@@ -11,21 +11,25 @@
 static const char table[] = "# torch.a\n\n> [!NOTE]\n>\n> text\n\n"
                             "|API名称|NPU形式名称|是否支持|限制与说明|\n|--|--|--|--|\n"
                             "|[torch.a.one](https://x.invalid/1)|-|是|-|\n"
-                            "|[torch.a.Two\\_b](https://x.invalid/2)|npu.two|是<br>暂不支持<term>Ascend 950DT</term>|支持fp32<br>否则报错|\n"
+                            "|[torch.a.Two\\_b](https://x.invalid/2)|npu.two|是<br>暂不支持<term>Ascend "
+                            "950DT</term>|支持fp32<br>否则报错|\n"
                             "|torch.a.three|-|否|-|\n"
                             "|rename_|-|是|-|\n";
 
-static const char families[] = "# torch.b\n\n## base\n\n### <code><i>class</i></code> torch.b.Cls\n\n<div>\n\n"
-                               "**原生文档**：[torch.b.Cls](https://x.invalid/b.html#torch.b.Cls)\n\n**支持情况**：\n\n"
-                               "| 硬件 | 是否支持 |\n| ---- | :----: |\n| <term>Atlas A2 训练系列产品</term> | ✔ |\n"
-                               "| <term>Ascend 950DT</term> | ✘ |\n\n</div>\n\n> <font>m()</font>\n\n<div>\n\n"
-                               "**原生文档**：[Cls.m](https://x.invalid/b.html#torch.b.Cls.m)\n\n**支持情况**：\n\n"
-                               "| 硬件 | 是否支持 |\n| ---- | :----: |\n| <term>Atlas A2 训练系列产品</term> | &#10004; |\n\n"
-                               "**限制与说明**： 仅支持fp32\n\n</div>\n";
+static const char families[] =
+    "# torch.b\n\n## base\n\n### <code><i>class</i></code> torch.b.Cls\n\n<div>\n\n"
+    "**原生文档**：[torch.b.Cls](https://x.invalid/b.html#torch.b.Cls)\n\n**支持情况**：\n\n"
+    "| 硬件 | 是否支持 |\n| ---- | :----: |\n| <term>Atlas A2 训练系列产品</term> | ✔ |\n"
+    "| <term>Ascend 950DT</term> | ✘ |\n\n</div>\n\n> <font>m()</font>\n\n<div>\n\n"
+    "**原生文档**：[Cls.m](https://x.invalid/b.html#torch.b.Cls.m)\n\n**支持情况**：\n\n"
+    "| 硬件 | 是否支持 |\n| ---- | :----: |\n| <term>Atlas A2 训练系列产品</term> | &#10004; |\n\n"
+    "**限制与说明**： 仅支持fp32\n\n</div>\n";
 
-static const char html[] = "# API\n\n<table><thead><tr><th>API</th><th>C</th></tr></thead>\n"
-                           "<tbody><tr id=\"1\"><td a=\"b\"><p><a name=\"x\"></a>torch.c.one</p>\n</td>\n<td>Y</td><td>&nbsp;</td>\n</tr>\n"
-                           "<tr id=\"2\"><td>torch.c.two</td><td>&nbsp;&nbsp;</td><td>no</td></tr></tbody></table>\n";
+static const char html[] =
+    "# API\n\n<table><thead><tr><th>API</th><th>C</th></tr></thead>\n"
+    "<tbody><tr id=\"1\"><td a=\"b\"><p><a "
+    "name=\"x\"></a>torch.c.one</p>\n</td>\n<td>Y</td><td>&nbsp;</td>\n</tr>\n"
+    "<tr id=\"2\"><td>torch.c.two</td><td>&nbsp;&nbsp;</td><td>no</td></tr></tbody></table>\n";
 
 static const struct doc_entry *entry(const struct doc_set *s, const char *api)
 {

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-static struct py_file *parse(const char *text) { return py_parse("t.py", text, strlen(text)); }
+static struct py_file *parse(const char *text)
+{
+    return py_parse("t.py", text, strlen(text));
+}
 
 /* The first reference whose chain is this. */
 static const struct py_ref *ref(struct py_file *f, const char *chain)
@@ -28,11 +31,12 @@ static const char *resolved(struct py_file *f, const char *chain)
 static void test_imports(void **state)
 {
     (void)state;
-    struct py_file *f = parse("import torch\nimport torch.nn.functional as F\nimport torch.utils.checkpoint\n"
-                              "from torch.utils.checkpoint import checkpoint as ck, checkpoint_sequential\n"
-                              "from torch import nn\nfrom .common import helper\n"
-                              "torch.add(1)\nF.relu(2)\nck(3)\ncheckpoint_sequential(4)\nnn.Linear(3, 3)\nhelper()\n"
-                              "len(x)\ntorch . utils.checkpoint . checkpoint(1)\n");
+    struct py_file *f =
+        parse("import torch\nimport torch.nn.functional as F\nimport torch.utils.checkpoint\n"
+              "from torch.utils.checkpoint import checkpoint as ck, checkpoint_sequential\n"
+              "from torch import nn\nfrom .common import helper\n"
+              "torch.add(1)\nF.relu(2)\nck(3)\ncheckpoint_sequential(4)\nnn.Linear(3, 3)\nhelper()\n"
+              "len(x)\ntorch . utils.checkpoint . checkpoint(1)\n");
     assert_string_equal(resolved(f, "torch.add"), "torch.add");
     assert_string_equal(resolved(f, "F.relu"), "torch.nn.functional.relu");
     assert_string_equal(resolved(f, "ck"), "torch.utils.checkpoint.checkpoint");
@@ -101,7 +105,8 @@ static void test_disagreement_is_unknown(void **state)
 static void test_instances_and_methods(void **state)
 {
     (void)state;
-    struct py_file *f = parse("from torch import nn\nm = nn.Linear(3, 3)\nm.weight.sum().backward()\nz = a + -b\n");
+    struct py_file *f =
+        parse("from torch import nn\nm = nn.Linear(3, 3)\nm.weight.sum().backward()\nz = a + -b\n");
     assert_string_equal(py_resolve_instance(f, 0, "m"), "torch.nn.Linear");
     assert_true(ref(f, "?.backward")->call);
     assert_true(ref(f, "m.weight.sum")->call);

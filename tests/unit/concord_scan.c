@@ -8,39 +8,38 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char source[] =
-    "import torch\n"
-    "import unittest\n"
-    "from torch.utils.checkpoint import checkpoint as ck\n"
-    "from torch.testing._internal.common_utils import TestCase\n"
-    "class Net(torch.nn.Module):\n"
-    "    def forward(self, x):\n"
-    "        return ck(self.run, x)\n"
-    "class TestA(TestCase):\n"
-    "    def _helper(self, x):\n"
-    "        y = ck(lambda a: a, x)\n"
-    "        return y\n"
-    "    @unittest.skipIf(True, 'no')\n"
-    "    def test_direct(self):\n"
-    "        x = torch.randn(3, requires_grad=True)\n"
-    "        out = ck(torch.sin, x)\n"
-    "        out.sum().backward()\n"
-    "        self.assertEqual(x.grad, None)\n"
-    "    def test_indirect(self):\n"
-    "        self._helper(torch.ones(3))\n"
-    "    def test_module(self):\n"
-    "        Net()(torch.ones(2))\n"
-    "    def test_other(self):\n"
-    "        checkpoint = 3\n"
-    "        print(checkpoint)\n"
-    "    def test_shadowed(self):\n"
-    "        def ck(f): return f\n"
-    "        ck(1)\n"
-    "    def test_methods(self):\n"
-    "        a = torch.ones(2)\n"
-    "        b = a.add(1) + 2\n"
-    "        s = set()\n"
-    "        s.add(1)\n";
+static const char source[] = "import torch\n"
+                             "import unittest\n"
+                             "from torch.utils.checkpoint import checkpoint as ck\n"
+                             "from torch.testing._internal.common_utils import TestCase\n"
+                             "class Net(torch.nn.Module):\n"
+                             "    def forward(self, x):\n"
+                             "        return ck(self.run, x)\n"
+                             "class TestA(TestCase):\n"
+                             "    def _helper(self, x):\n"
+                             "        y = ck(lambda a: a, x)\n"
+                             "        return y\n"
+                             "    @unittest.skipIf(True, 'no')\n"
+                             "    def test_direct(self):\n"
+                             "        x = torch.randn(3, requires_grad=True)\n"
+                             "        out = ck(torch.sin, x)\n"
+                             "        out.sum().backward()\n"
+                             "        self.assertEqual(x.grad, None)\n"
+                             "    def test_indirect(self):\n"
+                             "        self._helper(torch.ones(3))\n"
+                             "    def test_module(self):\n"
+                             "        Net()(torch.ones(2))\n"
+                             "    def test_other(self):\n"
+                             "        checkpoint = 3\n"
+                             "        print(checkpoint)\n"
+                             "    def test_shadowed(self):\n"
+                             "        def ck(f): return f\n"
+                             "        ck(1)\n"
+                             "    def test_methods(self):\n"
+                             "        a = torch.ones(2)\n"
+                             "        b = a.add(1) + 2\n"
+                             "        s = set()\n"
+                             "        s.add(1)\n";
 
 static struct scan_file scan(const char *name)
 {
@@ -104,7 +103,8 @@ static void test_bad_names(void **state)
     (void)state;
     struct scan_api api;
     struct err e;
-    static const char *const bad[] = {"", "checkpoint", "torch..x", ".x", "torch.a-b", "torch.x.", "torch.1x"};
+    static const char *const bad[] = {"",          "checkpoint", "torch..x", ".x",
+                                      "torch.a-b", "torch.x.",   "torch.1x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(scan_api_parse(bad[i], &api, &e), -1);
         assert_non_null(strstr(e.text, "full dotted name"));
