@@ -19,7 +19,8 @@ static const struct attr *find_attr(const aclopAttr *attrs, const char *name)
 static int attr_arg(const op_row *row, int i, const aclopAttr *attrs, op_arg *out)
 {
     const struct attr *a = find_attr(attrs, row->param[i].name);
-    static const char kind_of[] = {[OPK_I64] = 'i', [OPK_B] = 'b', [OPK_F] = 'f', [OPK_STR] = 's'};
+    static const char kind_of[] = {
+        [OPK_I64] = 'i', [OPK_B] = 'b', [OPK_F] = 'f', [OPK_STR] = 's', [OPK_IA] = 'I'};
     uint8_t kind = row->param[i].kind;
     memset(out, 0, sizeof *out);
     if (kind == OPK_STR) out->str = a ? a->value : "";
@@ -30,6 +31,7 @@ static int attr_arg(const op_row *row, int i, const aclopAttr *attrs, op_arg *ou
     if (kind == OPK_I64) out->i = *(const int64_t *)a->value;
     if (kind == OPK_B) out->i = *(const uint8_t *)a->value;
     if (kind == OPK_F) out->d = (double)*(const float *)a->value;
+    if (kind == OPK_IA) out->ia = aclCreateIntArray(a->value, a->size / sizeof(int64_t));
     return 0;
 }
 
@@ -93,8 +95,10 @@ static int execute(const char *type, const struct side *in, const struct side *o
     aclOpExecutor *executor;
     int r = collect(row, in, out, attrs, args, made);
     if (!r) r = op_prepare(row, args, &workspace, &executor);
-    for (int i = 0; i < row->nparam; i++)
+    for (int i = 0; i < row->nparam; i++) {
         if (made[i]) aclDestroyTensor(made[i]);
+        if (row->param[i].kind == OPK_IA && args[i].ia) aclDestroyIntArray(args[i].ia);
+    }
     return r ? r : op_launch(row, NULL, workspace, executor, stream);
 }
 

@@ -133,6 +133,20 @@ static int run_logspace(op_call *c)
     return run_range(c, c->arg[4].t, ACL_DOUBLE, logspace_block, &r);
 }
 
+/* The older path's type: float16 and float32 only, the places given as a tensor that need not be read. */
+static int check_logspace_d(op_call *c)
+{
+    return op_need_shape(c, 1, &c->arg[4].i, 1);
+}
+
+static int run_logspace_d(op_call *c)
+{
+    struct range_ctx r = {.start = c->arg[2].d, .end = c->arg[3].d, .n = c->arg[4].i, .base = c->arg[5].d};
+    r.step = r.n > 1 ? (r.end - r.start) / (double)(r.n - 1) : 0;
+    if (r.n == 1) r.end = r.start;
+    return run_range(c, c->arg[1].t, ACL_DOUBLE, logspace_block, &r);
+}
+
 /* ---- complex numbers from two real tensors
  * --------------------------------------------------------------------------- */
 
@@ -405,4 +419,11 @@ static int run_trace(op_call *c)
 
 #define OP_FILE "softnpu/op/create.inc"
 #define OP_TABLE op_rows_create
+#include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/create_older.inc"
+#define OP_TABLE op_rows_create_older
 #include "softnpu/op/rows.h"

@@ -461,3 +461,10 @@ static int run_qkv(op_call *c)
 #define OP_FILE "softnpu/op/rearrange.inc"
 #define OP_TABLE op_rows_rearrange
 #include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/rearrange_older.inc"
+#define OP_TABLE op_rows_rearrange_older
+#include "softnpu/op/rows.h"
