@@ -38,4 +38,4 @@ build=build-aarch64
     { cat $build.log >&2; exit 2; }
 ninja -C $build --quiet
 # qemu-user keeps a record of every reserved page: reserve few.
-cd $build && SOFTNPU_ADDRESS_GIB=64 QEMU_LD_PREFIX=$sysroot ctest --output-on-failure -j "$(nproc)"
+cd $build && SOFTNPU_ADDRESS_GIB=128 QEMU_LD_PREFIX=$sysroot ctest --output-on-failure -j "$(nproc)"

@@ -76,6 +76,11 @@ static const struct behaviour {
     /* ProcessGroupNCCL::Options(bool): torch 2.13 makes one at import, the default of an argument. It is
      * never used, and must not be destroyed as the real one is. */
     {"_ZN4c10d16ProcessGroupNCCL7OptionsC1Eb", STUB_HOLLOW, 0, "_ZTIN4c10d16ProcessGroupNCCL7OptionsE"},
+    /* c10::cuda::device_count(), hasPrimaryContext(int8_t): asked on every machine. GetDevice, SetDevice: no device. */
+    {"_ZN3c104cuda12device_countEv", STUB_VALUE, 0, NULL},
+    {"_ZN3c104cuda17hasPrimaryContextEa", STUB_VALUE, 0, NULL},
+    {"_ZN3c104cuda9GetDeviceEPa", STUB_VALUE, 100, NULL},
+    {"_ZN3c104cuda9SetDeviceEab", STUB_VALUE, 100, NULL},
     {"_Z*", STUB_STOP, 0, NULL},
     {"*", STUB_VALUE, 1, NULL},
 };
@@ -124,16 +129,28 @@ static bool is_cuda_code(const char *file)
     return false;
 }
 
+/* From torch 2.13 on, allocators register the keys of their settings, each once in a process: libc10_cuda and a plugin's
+ * allocator name the same keys, and the second to load fails. A CPU build has no libc10_cuda; here it goes then. */
+static bool registers_allocator_keys(const struct elf_object *o)
+{
+    static const char hook[] = "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig19getConfigParserHookB5cxx11Ev";
+    if (!o->soname || strcmp(o->soname, "libc10_cuda.so") != 0) return false;
+    for (size_t i = 0; i < o->symbols.len; i++)
+        if (!strcmp(o->symbols.ptr[i].name, hook)) return true;
+    return false;
+}
+
 static bool is_shared_object_name(const char *file)
 {
     return str_ends(file, ".so") || strstr(file, ".so.");
 }
 
-static int load_file(struct trim *t, const char *path, bool gone, struct err *e)
+static int load_file(struct trim *t, const char *path, bool slim, struct err *e)
 {
     if (!elf_is_object(path)) return 0;
     struct elf_object o;
     if (elf_open(path, &o, e)) return -1;
+    bool gone = slim && (is_cuda_code(strrchr(path, '/') + 1) || registers_allocator_keys(&o));
     if (gone)
         *vec_push(&t->gone) = o;
     else
@@ -151,7 +168,7 @@ static int load_folder(struct trim *t, const char *folder, bool slim, struct err
     for (size_t i = 0; !rc && i < names.len; i++) {
         if (!is_shared_object_name(names.ptr[i])) continue;
         char *path = path_join(folder, names.ptr[i]);
-        rc = load_file(t, path, slim && is_cuda_code(names.ptr[i]), e);
+        rc = load_file(t, path, slim, e);
         free(path);
     }
     strings_free(&names);

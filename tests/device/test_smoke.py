@@ -20,15 +20,16 @@ def run(code: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     )
 
 
-# What a 910B board prints too: the plugin's allocator says so at its first allocation.
-PADDING = "require processing for 32 padding size"
+# What a board prints too: the plugin's allocator at its first allocation, and its conversion when torch's printer
+# asks for float64, which it replaces on every board.
+ON_A_BOARD = ("require processing for 32 padding size", "do not support double dtype now")
 
 
 def test_readme_line_prints_without_warnings() -> None:
     result = run("import torch; import torch_npu; print(torch.randn(3, device='npu'))")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("tensor([") and "device='npu:0'" in result.stdout
-    assert [line for line in result.stderr.splitlines() if PADDING not in line] == []
+    assert [line for line in result.stderr.splitlines() if not any(text in line for text in ON_A_BOARD)] == []
 
 
 def test_launches_are_counted() -> None:

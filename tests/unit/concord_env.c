@@ -259,11 +259,10 @@ static void strip_keeps_a_program_running(void **state)
     assert_int_equal(again, 0);
     const char *argv[] = {path, "--say-hello", NULL};
     struct proc_result r;
-    int started = proc_run(&(struct proc_spec){.argv = argv}, &r, &e);
-    bool foreign =
-        started && strstr(e.text, "Exec format error"); /* under an emulator the kernel cannot run it */
-    if (!foreign) {
-        assert_int_equal(started, 0);
+    if (getenv("QEMU_LD_PREFIX")) {
+        print_message("skipped: under an emulator the kernel cannot run the stripped program\n");
+    } else {
+        assert_int_equal(proc_run(&(struct proc_spec){.argv = argv}, &r, &e), 0);
         assert_int_equal(r.status, 0);
         assert_string_equal(buf_str(&r.out), "hello\n");
         proc_result_free(&r);
