@@ -3,10 +3,11 @@
 
 usage: port_accuracy.py CONCORD FROM_TREE TO_TREE [EDITS_PER_FILE [with-base]]
 
-FROM_TREE and TO_TREE are two releases of one source tree (for instance torch/ of two wheels). In every Python file that both
-have and that differs, single statements inside functions are edited; the patch (three lines of context) is carried to the other
-release, by default without showing concord the file it was made from. An edit is right when the edited statement stands in the function of the
-same qualified name, judged by Python's own ast. Whatever is carried anywhere else counts as misplaced.
+FROM_TREE and TO_TREE are two releases of one source tree (for instance torch/ of two wheels). In every Python file
+that both have and that differs, single statements inside functions are edited; the patch (three lines of context) is
+carried to the other release, by default without showing concord the file it was made from. An edit is right when the
+edited statement stands in the function of the same qualified name, judged by Python's own ast. Whatever is carried
+anywhere else counts as misplaced.
 """
 
 import ast
@@ -55,7 +56,9 @@ def unified(path: str, old: list[str], new: list[str], work: pathlib.Path) -> st
         side.parent.mkdir(parents=True, exist_ok=True)
         side.write_text("".join(lines))
         sides.append(f"{name}/{path}")
-    done = subprocess.run(["git", "diff", "--no-index", "--no-prefix", *sides], cwd=work, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "diff", "--no-index", "--no-prefix", *sides], cwd=work, capture_output=True, text=True, check=False
+    )
     return done.stdout
 
 
@@ -97,7 +100,19 @@ def main() -> int:
         out.write_text(unified(rel, old, new, work))
     report = work / "report.json"
     subprocess.run(
-        [concord, "port", "-q", "--to", str(target), *base, "-o", str(work / "out"), "--json", str(report), str(work / "patches")],
+        [
+            concord,
+            "port",
+            "-q",
+            "--to",
+            str(target),
+            *base,
+            "-o",
+            str(work / "out"),
+            "--json",
+            str(report),
+            str(work / "patches"),
+        ],
         stdout=subprocess.DEVNULL,
         check=False,
     )
@@ -117,7 +132,8 @@ def main() -> int:
                 right += 1
             else:
                 wrong += 1
-                print(f"misplaced: {rel}:{i + 1}: in {where[i + 1] or 'the module'}, not {scope}: {lines[i].strip()[:80]}")
+                found = where[i + 1] or "the module"
+                print(f"misplaced: {rel}:{i + 1}: in {found}, not {scope}: {lines[i].strip()[:80]}")
     conflicts = sum(row["outcome"] == "conflict" for row in rows)
     print(f"{count} edits, {len(absent)} in functions that the target lacks: {right} right, {wrong} misplaced, "
           f"{conflicts} conflicts; {100 * right / max(1, count - len(absent)):.1f}% of those with a place")

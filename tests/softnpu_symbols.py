@@ -2,9 +2,9 @@
 
 usage: softnpu_symbols.py LIBSOFTNPU
 
-Looks at every torch_npu it can find: wheels and installed packages under the folders and files of $SOFTNPU_WHEELS (separated
-by colons), and in concord's environments ($CONCORD_HOME, default ~/.cache/concord). Says which it found. Exit status: 0 all
-names are there, 1 some are missing (listed), 77 nothing to check.
+Looks at every torch_npu it can find: wheels and installed packages under the folders and files of $SOFTNPU_WHEELS
+(separated by colons), and in concord's environments ($CONCORD_HOME, default ~/.cache/concord). Says which it found.
+Exit status: 0 all names are there, 1 some are missing (listed), 77 nothing to check.
 """
 
 import os
@@ -72,7 +72,8 @@ def main() -> int:
     for source in sources:
         wanted = linked(source)
         missing = sorted(wanted - exported)
-        print(f"{source}: {len(wanted)} vendor names, {len(missing)} missing{': ' if missing else ''}{' '.join(missing)}")
+        listed = f": {' '.join(missing)}" if missing else ""
+        print(f"{source}: {len(wanted)} vendor names, {len(missing)} missing{listed}")
         if missing or not wanted:
             status = 1
     return status

@@ -30,7 +30,15 @@ class Launcher(unittest.TestCase):
         self.assertEqual(run(SOFTNPU, "run", "sh", "-c", "exit 0").returncode, 0)
 
     def test_bad_input(self):
-        for words in ([], ["fly"], ["run"], ["run", "--"], ["run", "--colour", "sh"], ["run", "--devices"], ["env", "x"]):
+        for words in (
+            [],
+            ["fly"],
+            ["run"],
+            ["run", "--"],
+            ["run", "--colour", "sh"],
+            ["run", "--devices"],
+            ["env", "x"],
+        ):
             done = run(SOFTNPU, *words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("softnpu", done.stderr)
@@ -47,7 +55,8 @@ class Launcher(unittest.TestCase):
         self.assertEqual(path, f"{home}/lib64:/there before")
 
     def test_set_env(self):
-        done = run("bash", "-c", f'. {BUILD}/toolkit/set_env.sh; echo "$ASCEND_HOME_PATH"; {sys.executable} -c "import acl"')
+        script = f'. {BUILD}/toolkit/set_env.sh; echo "$ASCEND_HOME_PATH"; {sys.executable} -c "import acl"'
+        done = run("bash", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(Path(done.stdout.strip()), (BUILD / "toolkit").resolve())
         self.assertIn("version=9.1.0", (BUILD / "toolkit" / "ascend_toolkit_install.info").read_text())

@@ -51,7 +51,7 @@ def main() -> None:
             continue
         h.append(f"#define ACCEPT_R_{op} accept_{op}")
         h.append(f"extern const struct op_accept accept_{op}[{len(rows)}];")
-        body = ",".join("{%s,%s,%s}" % (mask(d, enum), *r.split("-")) for _, d, r in rows)
+        body = ",".join(f"{{{mask(d, enum)},{r.replace('-', ',')}}}" for _, d, r in rows)
         c.append(f"const struct op_accept accept_{op}[{len(rows)}] = {{{body}}};")
     h.append("#endif")
     Path(out, "accept.h").write_text("\n".join(h) + "\n", encoding="utf-8")

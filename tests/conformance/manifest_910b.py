@@ -1,8 +1,8 @@
 """TorchCTS manifest of a 910B: its own `training` template, narrowed to what the board family accepts.
 
-Written out as manifest.py by scripts/conformance.sh. What is narrowed, and the public source of each: double, unsigned 16 to 64
-bit and channels_last are refused by the operators' documents or by the plugin; optional parts of torch that torch_npu leaves
-to others (sparse, nested, quantised) are off in the template too.
+Written out as manifest.py by scripts/conformance.sh. What is narrowed, and the public source of each: double,
+unsigned 16 to 64 bit and channels_last are refused by the operators' documents or by the plugin; optional parts of
+torch that torch_npu leaves to others (sparse, nested, quantised) are off in the template too.
 """
 
 import runpy

@@ -2,10 +2,10 @@
 
     softnpu run -- python tests/conformance/opinfo.py [--dtype float32 ...] [--op REGEX] [--jobs 2] [--out FILE.tsv]
 
-One forked process an operator (after the imports, before the device starts), so a crash or a hang costs that operator only. A
-line per operator and dtype: pass, fail, refused (the device says that its documents do not accept the dtype, 161002), fallback
-(the plugin itself sends the operator to the CPU), skip (the operator has no sample for the dtype), crash, timeout. The
-share is pass / (pass + fail + crash + timeout).
+One forked process an operator (after the imports, before the device starts), so a crash or a hang costs that operator
+only. A line per operator and dtype: pass, fail, refused (the device says that its documents do not accept the dtype,
+161002), fallback (the plugin itself sends the operator to the CPU), skip (the operator has no sample for the dtype),
+crash, timeout. The share is pass / (pass + fail + crash + timeout).
 """
 
 import argparse
@@ -29,8 +29,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 TOLERANCE = {  # atol, rtol: torch's own device comparisons for these types, f16 and bf16 with one rounding more
-    torch.float32: (1e-4, 1.3e-5), torch.float16: (4e-3, 4e-3), torch.bfloat16: (2e-2, 2e-2), torch.float64: (1e-7, 1e-7),
-    torch.complex64: (1e-4, 1.3e-5), torch.complex128: (1e-7, 1e-7),
+    torch.float32: (1e-4, 1.3e-5),
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (2e-2, 2e-2),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1e-4, 1.3e-5),
+    torch.complex128: (1e-7, 1e-7),
 }
 # Values are random (the streams of two devices differ) or undefined: only shape and dtype are compared.
 RANDOM = re.compile(
@@ -83,7 +87,7 @@ def run(op, sample, device: str) -> tuple[list[torch.Tensor], list[torch.Tensor 
 def compare(got: list, want: list, dtype: torch.dtype, what: str, values: bool) -> None:
     if len(got) != len(want):
         raise AssertionError(f"{what}: {len(got)} results, CPU has {len(want)}")
-    for i, (a, b) in enumerate(zip(got, want)):
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
         if (a is None) != (b is None):
             raise AssertionError(f"{what} {i}: None on one side")
         if a is None:
@@ -110,7 +114,10 @@ def judge_sample(op, sample, dtype: torch.dtype) -> None:
         try:
             got = run(op, sample, "npu")
             torch.npu.synchronize()
-            got = ([t.cpu() if t.layout == torch.strided else t for t in got[0]], [None if g is None else g.cpu() for g in got[1]])
+            got = (
+                [t.cpu() if t.layout == torch.strided else t for t in got[0]],
+                [None if g is None else g.cpu() for g in got[1]],
+            )
         except RuntimeError as error:
             if "161002" in str(error):
                 raise Refused(str(error)) from error
@@ -130,7 +137,11 @@ def one_line(error: BaseException) -> str:
 
 
 def judge(op, dtype: torch.dtype) -> tuple[str, str]:
-    grad = dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd and dtype.is_floating_point | dtype.is_complex
+    grad = (
+        dtype in op.supported_backward_dtypes("cpu")
+        and op.supports_autograd
+        and dtype.is_floating_point | dtype.is_complex
+    )
     try:
         torch.manual_seed(1)
         samples = list(op.sample_inputs("cpu", dtype, requires_grad=grad))[:MAX_SAMPLES]
@@ -184,7 +195,8 @@ class Job:
         rows = [(name, *line.split("\t", 2)) for line in self.text.decode(errors="replace").splitlines()]
         missing = self.dtypes[len(rows):]
         if missing and status:
-            signal_name = signal.Signals(status).name if os.WIFSIGNALED(status) else f"exit {os.waitstatus_to_exitcode(status)}"
+            killed = os.WIFSIGNALED(status)
+            signal_name = signal.Signals(status).name if killed else f"exit {os.waitstatus_to_exitcode(status)}"
             rows.append((name, str(missing[0])[6:], "timeout" if timed_out else "crash", signal_name))
             rows += [(name, str(d)[6:], "lost", f"after {missing[0]}") for d in missing[1:]]
         return rows

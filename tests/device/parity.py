@@ -2,10 +2,10 @@
 
     softnpu run -- python tests/device/parity.py [mlp|cnn|encoder ...] [--dtype float32|bfloat16]
 
-The CPU twin starts from the same parameters and data. Random streams differ between devices, so the twin multiplies by
-the masks that the device's dropout really drew: they are read from the device by running the same dropout on ones with
-the generator set back. The comparison is the largest relative difference of the loss over 20 steps; f32 must stay within
-1e-5, bf16 within 2e-2. A missing operator, a fallback to the CPU or a run without launches fails.
+The CPU twin starts from the same parameters and data. Random streams differ between devices, so the twin multiplies
+by the masks that the device's dropout really drew: they are read from the device by running the same dropout on ones
+with the generator set back. The comparison is the largest relative difference of the loss over 20 steps; f32 must
+stay within 1e-5, bf16 within 2e-2. A missing operator, a fallback to the CPU or a run without launches fails.
 """
 
 import argparse
@@ -134,7 +134,7 @@ def main() -> int:
             device_losses = train(name, "npu", dtype, tape)
         fallbacks = [str(w.message) for w in caught if "fall back to run on the CPU" in str(w.message)]
         cpu_losses = train(name, "cpu", dtype, tape)
-        worst = max(abs(a - b) / max(abs(b), 1e-12) for a, b in zip(device_losses, cpu_losses))
+        worst = max(abs(a - b) / max(abs(b), 1e-12) for a, b in zip(device_losses, cpu_losses, strict=True))
         learned = device_losses[-1] < device_losses[0]
         good = worst <= LIMIT[dtype] and learned and not fallbacks
         failed += not good

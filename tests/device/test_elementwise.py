@@ -124,7 +124,7 @@ def ids(value):
     return str(value).replace("torch.", "") if isinstance(value, torch.dtype) else None
 
 
-# ---- one input ------------------------------------------------------------------------------------------------------
+# ---- one input ---------------------------------------------------------------------------------------------
 
 POSITIVE = dict(low=0.1, high=9)
 UNIT = dict(low=-1, high=1)
@@ -226,7 +226,7 @@ def test_unary_in_place(name):
         same(y, x, f"{name} {layout}", (1e-5, 1e-6) if dtype == f32 else None)
 
 
-# ---- two inputs -------------------------------------------------------------------------------------------------------
+# ---- two inputs --------------------------------------------------------------------------------------------
 
 BINARY = {
     "add": (torch.add, ALL, {}),
@@ -267,13 +267,27 @@ BINARY = {
     "xlogy": (torch.xlogy, REAL + [torch.bool], dict(low=0.1, high=9)),
     "where": (lambda a, b: torch.where(a > b, a, b), REAL, {}),
     "masked_fill": (lambda a, b: a.masked_fill(b > 1, 2), REAL, {}),
-    "masked_fill_tensor": (lambda a, b: a.masked_fill(b > 1, torch.tensor(3, dtype=a.dtype, device=a.device)), REAL, {}),
+    "masked_fill_tensor": (
+        lambda a, b: a.masked_fill(b > 1, torch.tensor(3, dtype=a.dtype, device=a.device)),
+        REAL,
+        {},
+    ),
     "clamp_min_tensor": (torch.clamp_min, REAL, {}),
     "clamp_max_tensor": (torch.clamp_max, REAL, {}),
     "lerp_scalar": (lambda a, b: torch.lerp(a, b, 0.75), FLOATS, {}),
 }
 # Remainders jump where a quotient is near a whole number; 16-bit CPU results differ there by a whole divisor.
-NO_SPECIAL = {"pow", "div_floor", "floor_divide", "remainder", "fmod", "logaddexp", "logaddexp2", "add_alpha", "sub_alpha"}
+NO_SPECIAL = {
+    "pow",
+    "div_floor",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "logaddexp",
+    "logaddexp2",
+    "add_alpha",
+    "sub_alpha",
+}
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -378,7 +392,7 @@ def test_in_place_results_must_fit():
         x.div_(2)
 
 
-# ---- three inputs --------------------------------------------------------------------------------------------------------
+# ---- three inputs ------------------------------------------------------------------------------------------
 
 TERNARY = {
     "lerp": (torch.lerp, FLOATS),
@@ -401,7 +415,7 @@ def test_ternary(name, dtype):
     over_layouts(fn, [dtype] * 3, 3, tolerance, False, low=1, high=5)
 
 
-# ---- casts -----------------------------------------------------------------------------------------------------------------
+# ---- casts -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ALL, ids=ids)
@@ -430,7 +444,7 @@ def test_floats_to_integers():
         assert torch.equal(x.npu().to(target).cpu(), x.to(target)), target
 
 
-# ---- activations -------------------------------------------------------------------------------------------------------------
+# ---- activations -------------------------------------------------------------------------------------------
 
 ACTIVATIONS = {
     "relu": F.relu,
@@ -489,12 +503,12 @@ def test_activation_and_gradient(name, dtype):
 
 def test_activation_special_values():
     x = torch.tensor([0.0, -0.0, 25.0, -25.0, 100.0, -100.0, 3.0, -3.0, math.nan])
-    for name in ("relu", "elu", "softplus", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink", "threshold",
-                 "mish", "logsigmoid", "sigmoid", "tanh", "leaky_relu"):  # fmt: skip
+    for name in ("relu", "elu", "softplus", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink",
+                 "threshold", "mish", "logsigmoid", "sigmoid", "tanh", "leaky_relu"):  # fmt: skip
         same(ACTIVATIONS[name](x.npu()), ACTIVATIONS[name](x), name)
 
 
-# ---- fills --------------------------------------------------------------------------------------------------------------------
+# ---- fills -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=ids)
@@ -512,7 +526,7 @@ def test_fills(dtype):
             same(y, x, f"fill {layout} {value}")
 
 
-# ---- refusals --------------------------------------------------------------------------------------------------------------------
+# ---- refusals ----------------------------------------------------------------------------------------------
 
 
 def test_nine_dimensions_are_refused():
@@ -527,14 +541,20 @@ def test_an_unsupported_dtype_is_named():
         torch.nn.functional.relu(x)
 
 
-# ---- distances, membership, random slopes --------------------------------------------------------------------------------------
+# ---- distances, membership, random slopes ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3.5, math.inf])
 @pytest.mark.parametrize("dtype", [f32, f16], ids=ids)
 def test_cdist(p, dtype):
     tolerance = {f32: (2e-4, 2e-4), f16: (5e-3, 2e-2)}[dtype]
-    for a, b in (((5, 7), (4, 7)), ((2, 5, 30), (2, 3, 30)), ((3, 1, 5, 7), (2, 4, 7)), ((0, 7), (4, 7)), ((5, 0), (4, 0))):
+    for a, b in (
+        ((5, 7), (4, 7)),
+        ((2, 5, 30), (2, 3, 30)),
+        ((3, 1, 5, 7), (2, 4, 7)),
+        ((0, 7), (4, 7)),
+        ((5, 0), (4, 0)),
+    ):
         args = (make(a, dtype, 1, low=-2, high=2), make(b, dtype, 2, low=-2, high=2))
         try:
             got = torch.cdist(*npu(args), p=p)

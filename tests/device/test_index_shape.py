@@ -38,7 +38,7 @@ def move(x: Any) -> Any:
 def close(device: Any, host: Any, rtol: float | None = None, atol: float | None = None) -> None:
     if isinstance(host, (list, tuple)):
         assert len(device) == len(host)
-        for d, h in zip(device, host):
+        for d, h in zip(device, host, strict=True):
             close(d, h, rtol, atol)
         return
     assert device.device.type == "npu" and device.dtype == host.dtype and device.shape == host.shape
@@ -60,7 +60,7 @@ def check_grad(function: Callable[..., torch.Tensor], x: torch.Tensor, *rest: An
     close(device.grad, host.grad, rtol=1e-3, atol=1e-4)
 
 
-# ---- indexing ------------------------------------------------------------------------------------------------------
+# ---- indexing ----------------------------------------------------------------------------------------------
 
 INDEX = [
     lambda x: x[torch.tensor([2, 0, -1], device=x.device)],
@@ -114,7 +114,11 @@ def test_setitem() -> None:
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_index_select(dim: int, dtype: torch.dtype) -> None:
     check(lambda x, i: x.index_select(dim, i), make((3, 4, 5), dtype), torch.tensor([2, 0, 2]))
-    check(lambda x, i: x.t().index_select(dim if dim < 1 else 1, i), make((4, 6), dtype), torch.tensor([2, 0, 2], dtype=torch.int32))
+    check(
+        lambda x, i: x.t().index_select(dim if dim < 1 else 1, i),
+        make((4, 6), dtype),
+        torch.tensor([2, 0, 2], dtype=torch.int32),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int64], ids=str)
@@ -172,7 +176,7 @@ def test_masks() -> None:
     check(lambda x, m, s: x.masked_scatter(m, s), make((3, 4)), make((3, 4), torch.bool, 1), make((20,), seed=2))
 
 
-# ---- embedding -----------------------------------------------------------------------------------------------------
+# ---- embedding ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -199,7 +203,7 @@ def test_one_hot() -> None:
     check(lambda x: F.one_hot(x), torch.tensor([0, 4, 2]))
 
 
-# ---- joining and splitting -------------------------------------------------------------------------------------------
+# ---- joining and splitting ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", COMMON, ids=str)
@@ -220,7 +224,7 @@ def test_join_odd() -> None:
     check(lambda a: a.unbind(1), make((3, 5)))
 
 
-# ---- rearranging -----------------------------------------------------------------------------------------------------
+# ---- rearranging -------------------------------------------------------------------------------------------
 
 SHAPES: dict[str, Callable[[torch.Tensor], Any]] = {
     "flip": lambda x: x.flip(0, 2),
@@ -252,7 +256,9 @@ def test_shape(name: str, dtype: torch.dtype) -> None:
     check(SHAPES[name], make((2, 3, 4), dtype))
 
 
-@pytest.mark.parametrize("name", ["flip", "roll", "repeat", "repeat_interleave", "tril", "triu", "pad", "unfold", "expand"])
+@pytest.mark.parametrize(
+    "name", ["flip", "roll", "repeat", "repeat_interleave", "tril", "triu", "pad", "unfold", "expand"]
+)
 def test_shape_gradient(name: str) -> None:
     check_grad(SHAPES[name], make((2, 3, 4)))
 
@@ -268,7 +274,7 @@ def test_pad_circular() -> None:
     check(lambda x: F.pad(x, (2, 1), mode="circular"), make((2, 3, 5)))
 
 
-# ---- creation --------------------------------------------------------------------------------------------------------
+# ---- creation ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64], ids=str)
@@ -299,7 +305,7 @@ def test_create() -> None:
         close(make_one("npu"), make_one("cpu"))
 
 
-# ---- refusals --------------------------------------------------------------------------------------------------------
+# ---- refusals ----------------------------------------------------------------------------------------------
 
 
 def test_refused_dtype_names_operator() -> None:

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-
 from test_matmul_conv import close, make
 
 
@@ -49,7 +48,7 @@ def test_qr(mode, shape):
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5, 5), (2, 2, 1, 1)])
 def test_slogdet(shape):
     a = make(*shape)
-    for got, want in zip(torch.slogdet(a.npu()), torch.slogdet(a)):
+    for got, want in zip(torch.slogdet(a.npu()), torch.slogdet(a), strict=True):
         close(got, want, scale=20)
 
 
@@ -63,13 +62,22 @@ def test_svd(full, shape):
     close(s, ws, scale=10)
     u, s, vh, k = u.cpu(), s.cpu(), vh.cpu(), min(shape[-2:])
     torch.testing.assert_close(u[..., :k] @ torch.diag_embed(s) @ vh[..., :k, :], a, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(u.mT @ u, torch.eye(u.shape[-1]).expand(u.mT.shape[:-2] + (u.shape[-1],) * 2), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        u.mT @ u, torch.eye(u.shape[-1]).expand(u.mT.shape[:-2] + (u.shape[-1],) * 2), rtol=1e-4, atol=1e-4
+    )
     torch.testing.assert_close(torch.linalg.svdvals(a.npu()).cpu(), ws, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int64])
 def test_cross(dtype):
     a, b = (make(4, 3, 5, seed=i).mul(8).to(dtype) for i in (0, 1))
-    torch.testing.assert_close(torch.linalg.cross(a.npu(), b.npu(), dim=1).cpu(), torch.linalg.cross(a, b, dim=1), rtol=3e-3, atol=6e-2 if dtype == torch.float16 else 1e-4)
+    torch.testing.assert_close(
+        torch.linalg.cross(a.npu(), b.npu(), dim=1).cpu(),
+        torch.linalg.cross(a, b, dim=1),
+        rtol=3e-3,
+        atol=6e-2 if dtype == torch.float16 else 1e-4,
+    )
     a, b = make(1, 3).to(dtype), make(4, 3).to(dtype)
-    torch.testing.assert_close(torch.linalg.cross(a.npu(), b.npu()).cpu(), torch.linalg.cross(a, b), rtol=3e-3, atol=1e-2)
+    torch.testing.assert_close(
+        torch.linalg.cross(a.npu(), b.npu()).cpu(), torch.linalg.cross(a, b), rtol=3e-3, atol=1e-2
+    )

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, pools and attention on the device against CPU torch: values, gradients, dtypes, layouts."""
+"""Matrix products, convolutions, pools and attention on the device against CPU torch: values, gradients, layouts."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def same(fn, *inputs, grad=True, scale=1.0, dtype=None):
         seed = make(*want.shape, seed=7) if want.dim() else torch.tensor(0.5)
         want.backward(seed)
         got.backward(seed.to(dtype).npu())
-        for c, n in zip(cpu, npu):
+        for c, n in zip(cpu, npu, strict=True):
             if c.requires_grad:
                 # Gradients sum over many terms: allow for their size.
                 close(n.grad, c.grad, dtype, scale * max(1.0, float(c.grad.abs().max()) if c.grad.numel() else 1.0))
@@ -47,7 +47,9 @@ def same(fn, *inputs, grad=True, scale=1.0, dtype=None):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (3, 5, 7), (64, 32, 16), (1, 300, 9), (130, 257, 65), (5, 1, 4), (200, 9000, 3)])
+@pytest.mark.parametrize(
+    "m,k,n", [(1, 1, 1), (3, 5, 7), (64, 32, 16), (1, 300, 9), (130, 257, 65), (5, 1, 4), (200, 9000, 3)]
+)
 def test_mm(dtype, m, k, n):
     same(lambda a, b: a @ b, make(m, k, dtype=dtype), make(k, n, dtype=dtype), scale=max(1, k / 100))
 
@@ -89,7 +91,12 @@ def test_addmm(dtype):
     c = make(6, 9, dtype=dtype)
     n = c.npu()
     n.addmm_(make(6, 20, dtype=dtype).npu(), make(20, 9, dtype=dtype).npu(), beta=0.25)
-    close(n, torch.addmm(c.float(), make(6, 20, dtype=dtype).float(), make(20, 9, dtype=dtype).float(), beta=0.25), dtype, 10)
+    close(
+        n,
+        torch.addmm(c.float(), make(6, 20, dtype=dtype).float(), make(20, 9, dtype=dtype).float(), beta=0.25),
+        dtype,
+        10,
+    )
 
 
 def test_beta_zero_ignores_nan():
@@ -106,10 +113,18 @@ def test_in_place_and_overlap():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shapes", [((4, 5, 6), (4, 6, 3)), ((1, 5, 6), (1, 6, 3)), ((70, 8, 8), (70, 8, 8)), ((2, 200, 300), (2, 300, 100))])
+@pytest.mark.parametrize(
+    "shapes", [((4, 5, 6), (4, 6, 3)), ((1, 5, 6), (1, 6, 3)), ((70, 8, 8), (70, 8, 8)), ((2, 200, 300), (2, 300, 100))]
+)
 def test_bmm(dtype, shapes):
     same(torch.bmm, make(*shapes[0], dtype=dtype), make(*shapes[1], dtype=dtype), scale=4)
-    same(torch.baddbmm, make(shapes[0][1], shapes[1][2], dtype=dtype), make(*shapes[0], dtype=dtype), make(*shapes[1], dtype=dtype), scale=4)
+    same(
+        torch.baddbmm,
+        make(shapes[0][1], shapes[1][2], dtype=dtype),
+        make(*shapes[0], dtype=dtype),
+        make(*shapes[1], dtype=dtype),
+        scale=4,
+    )
 
 
 def test_bmm_transposed():
@@ -125,8 +140,19 @@ def test_addbmm(dtype):
 
 @pytest.mark.parametrize(
     "a,b",
-    [((5,), (5,)), ((5,), (5, 3)), ((3, 5), (5,)), ((2, 3, 5), (5,)), ((5,), (2, 5, 3)), ((2, 3, 5), (5, 4)), ((2, 3, 5), (2, 5, 4)),
-     ((2, 1, 3, 5), (4, 5, 2)), ((3, 1, 4, 5), (1, 6, 5, 2)), ((1, 1), (1, 1)), ((2, 0, 5), (5, 4))],
+    [
+        ((5,), (5,)),
+        ((5,), (5, 3)),
+        ((3, 5), (5,)),
+        ((2, 3, 5), (5,)),
+        ((5,), (2, 5, 3)),
+        ((2, 3, 5), (5, 4)),
+        ((2, 3, 5), (2, 5, 4)),
+        ((2, 1, 3, 5), (4, 5, 2)),
+        ((3, 1, 4, 5), (1, 6, 5, 2)),
+        ((1, 1), (1, 1)),
+        ((2, 0, 5), (5, 4)),
+    ],
 )
 def test_matmul_shapes(a, b):
     same(torch.matmul, make(*a), make(*b))
@@ -139,7 +165,12 @@ def test_vectors(dtype):
     same(torch.dot, v, make(50, dtype=dtype, seed=3), scale=4)
     same(torch.addmv, w, m, v, scale=4)
     close(torch.mv(m.t().contiguous().npu().t(), v.npu()), torch.mv(m.float(), v.float()), dtype, 4)
-    close(torch.addr(m.npu(), w.npu(), v.npu(), beta=2, alpha=0.5), torch.addr(m.float(), w.float(), v.float(), beta=2, alpha=0.5), dtype, 4)
+    close(
+        torch.addr(m.npu(), w.npu(), v.npu(), beta=2, alpha=0.5),
+        torch.addr(m.float(), w.float(), v.float(), beta=2, alpha=0.5),
+        dtype,
+        4,
+    )
 
 
 def test_integers():
@@ -147,7 +178,9 @@ def test_integers():
     assert torch.dot(a.npu(), b.npu()).cpu() == torch.dot(a, b)
     m = torch.randint(-9, 9, (4, 5), dtype=torch.int32)
     c = torch.randint(-9, 9, (4,), dtype=torch.int32)
-    assert torch.equal(torch.addmv(c.npu(), m.npu(), a.npu(), alpha=3, beta=2).cpu(), torch.addmv(c, m, a, alpha=3, beta=2))
+    assert torch.equal(
+        torch.addmv(c.npu(), m.npu(), a.npu(), alpha=3, beta=2).cpu(), torch.addmv(c, m, a, alpha=3, beta=2)
+    )
     r = torch.addr(torch.zeros(4, 5, dtype=torch.int64).npu(), c.long().npu(), a.long().npu(), alpha=-2)
     assert torch.equal(r.cpu(), torch.addr(torch.zeros(4, 5, dtype=torch.int64), c.long(), a.long(), alpha=-2))
 
@@ -268,7 +301,11 @@ def test_max_unpool():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sq,skv", [(16, 16), (70, 70), (5, 33)])
 def test_attention(dtype, causal, sq, skv):
-    q, k, v = make(2, 4, sq, 16, dtype=dtype), make(2, 4, skv, 16, dtype=dtype, seed=1), make(2, 4, skv, 16, dtype=dtype, seed=2)
+    q, k, v = (
+        make(2, 4, sq, 16, dtype=dtype),
+        make(2, 4, skv, 16, dtype=dtype, seed=1),
+        make(2, 4, skv, 16, dtype=dtype, seed=2),
+    )
     same(lambda *t: F.scaled_dot_product_attention(*t, is_causal=causal), q, k, v, scale=4)
 
 

@@ -27,7 +27,7 @@ def moments(x: torch.Tensor) -> tuple[float, float]:
     return host.mean().item(), host.std().item()
 
 
-# ---- random ------------------------------------------------------------------------------------------------------------
+# ---- random ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -89,7 +89,7 @@ def test_dropout(dtype: torch.dtype) -> None:
     assert F.dropout(x, 1.0).abs().sum().item() == 0
 
 
-# ---- foreach -----------------------------------------------------------------------------------------------------------
+# ---- foreach -----------------------------------------------------------------------------------------------
 
 LISTS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b, c: torch._foreach_add(a, b, alpha=2),
@@ -133,10 +133,13 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 @pytest.mark.parametrize("name", list(LISTS))
 def test_foreach(name: str, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(3)
-    lists = [[torch.rand(s, generator=generator).mul(3).add(0.1).to(dtype) for s in [(3, 4), (5,), (2, 3, 7)]] for _ in range(3)]
+    lists = [
+        [torch.rand(s, generator=generator).mul(3).add(0.1).to(dtype) for s in [(3, 4), (5,), (2, 3, 7)]]
+        for _ in range(3)
+    ]
     host = LISTS[name](*lists)
     device = LISTS[name](*[[t.npu() for t in each] for each in lists])
-    for h, d in zip(host, device):
+    for h, d in zip(host, device, strict=True):
         assert d.device.type == "npu" and d.dtype == h.dtype
         torch.testing.assert_close(d.cpu(), h, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -149,15 +152,15 @@ def test_foreach_in_place() -> None:
         torch._foreach_mul_(tensors, tensors)
         torch._foreach_addcdiv_(tensors, tensors, tensors, 2)
         torch._foreach_sqrt_(tensors)
-    for h, d in zip(host, device):
+    for h, d in zip(host, device, strict=True):
         torch.testing.assert_close(d.cpu(), h)
     torch._foreach_zero_(device)
     assert all(t.abs().sum().item() == 0 for t in device)
     torch._foreach_copy_(device, host)
-    assert all(torch.equal(d.cpu(), h) for d, h in zip(device, host))
+    assert all(torch.equal(d.cpu(), h) for d, h in zip(device, host, strict=True))
 
 
-# ---- optimizers ----------------------------------------------------------------------------------------------------------
+# ---- optimizers --------------------------------------------------------------------------------------------
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
@@ -197,7 +200,7 @@ def test_optimizer(name: str) -> None:
             optimizer.zero_grad()
             model(x).square().mean().backward()
             optimizer.step()
-    for h, d in zip(host.parameters(), device.parameters()):
+    for h, d in zip(host.parameters(), device.parameters(), strict=True):
         torch.testing.assert_close(d.detach().cpu(), h.detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -206,7 +209,7 @@ def test_clip_grad_norm() -> None:
     norms = []
     for place in ("cpu", "npu"):
         parameters = [torch.nn.Parameter(torch.zeros_like(g, device=place)) for g in grads]
-        for p, g in zip(parameters, grads):
+        for p, g in zip(parameters, grads, strict=True):
             p.grad = g.to(place).clone()
         norms.append((torch.nn.utils.clip_grad_norm_(parameters, 1.0).cpu(), [p.grad.cpu() for p in parameters]))
     torch.testing.assert_close(norms[1], norms[0])

@@ -33,7 +33,7 @@ def compare(network: torch.nn.Module, x: torch.Tensor, state: Any) -> None:
         everything = [y, *ends, inputs.grad, *(s.grad for s in states), *(p.grad for p in net.parameters())]
         assert all(t.device.type == place for t in everything)
         results.append([t.detach().cpu() for t in everything])
-    for host, device in zip(*results):
+    for host, device in zip(*results, strict=True):
         torch.testing.assert_close(device, host, rtol=1e-4, atol=1e-5)
 
 
@@ -45,7 +45,9 @@ def test_lstm(batch_first: bool) -> None:
     compare(network, x, [torch.randn(1, 3, 7), torch.randn(1, 3, 7)])
 
 
-@pytest.mark.parametrize("layers,bidirectional,bias", [(1, False, True), (2, False, True), (2, True, True), (1, True, False)])
+@pytest.mark.parametrize(
+    "layers,bidirectional,bias", [(1, False, True), (2, False, True), (2, True, True), (1, True, False)]
+)
 def test_gru(layers: int, bidirectional: bool, bias: bool) -> None:
     torch.manual_seed(0)
     network = torch.nn.GRU(5, 7, layers, bidirectional=bidirectional, bias=bias)
@@ -53,7 +55,9 @@ def test_gru(layers: int, bidirectional: bool, bias: bool) -> None:
     compare(network, torch.randn(4, 3, 5), [torch.randn(passes, 3, 7)])
 
 
-@pytest.mark.parametrize("layers,bidirectional,bias", [(2, False, True), (3, True, True), (1, True, True), (2, False, False)])
+@pytest.mark.parametrize(
+    "layers,bidirectional,bias", [(2, False, True), (3, True, True), (1, True, True), (2, False, False)]
+)
 def test_lstm_older_path(layers: int, bidirectional: bool, bias: bool) -> None:
     """Several layers or directions: the plugin takes DynamicRNN for them."""
     torch.manual_seed(0)
@@ -74,7 +78,7 @@ def test_lstm_cell() -> None:
         (h.sum() + c.square().sum()).backward()
         everything = (h, c, x.grad, *(s.grad for s in state), *(p.grad for p in cell.parameters()))
         results.append([t.detach().cpu() for t in everything])
-    for a, b in zip(*results):
+    for a, b in zip(*results, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-5)
 
 
@@ -83,7 +87,7 @@ def test_gru_bf16() -> None:
     network, x, h = torch.nn.GRU(5, 7), torch.randn(4, 3, 5), torch.randn(1, 3, 7)
     host = network(x, h)
     device = copy.deepcopy(network).bfloat16().npu()(x.bfloat16().npu(), h.bfloat16().npu())
-    for a, b in zip(host, device):
+    for a, b in zip(host, device, strict=True):
         torch.testing.assert_close(b.float().cpu(), a, rtol=5e-2, atol=5e-2)
 
 
@@ -115,5 +119,5 @@ def test_fused_lstm_cell() -> None:
     h2, cell2, storage = torch.ops.aten._thnn_fused_lstm_cell(*device)
     torch.testing.assert_close((h2.cpu(), cell2.cpu()), (h.detach(), cell.detach()), rtol=1e-4, atol=1e-5)
     grads = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(dh.npu(), dc.npu(), device[2], cell2, storage, True)
-    for leaf, grad in zip(leaves, grads):
+    for leaf, grad in zip(leaves, grads, strict=True):
         torch.testing.assert_close(grad.cpu(), leaf.grad, rtol=1e-4, atol=1e-5)

@@ -5,12 +5,25 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-
 from test_matmul_conv import FLOATS, close, make, same
 
-SIZES = {1: [(7, 13), (13, 5), (6, 6), (5, 1)], 2: [((5, 7), (11, 4)), ((9, 8), (3, 16)), ((4, 4), (4, 4))], 3: [((3, 4, 5), (5, 3, 8))]}
-MODES = [(1, "nearest"), (2, "nearest"), (3, "nearest"), (1, "nearest-exact"), (2, "nearest-exact"), (3, "nearest-exact"),
-         (1, "linear"), (2, "bilinear"), (3, "trilinear"), (2, "bicubic")]
+SIZES = {
+    1: [(7, 13), (13, 5), (6, 6), (5, 1)],
+    2: [((5, 7), (11, 4)), ((9, 8), (3, 16)), ((4, 4), (4, 4))],
+    3: [((3, 4, 5), (5, 3, 8))],
+}
+MODES = [
+    (1, "nearest"),
+    (2, "nearest"),
+    (3, "nearest"),
+    (1, "nearest-exact"),
+    (2, "nearest-exact"),
+    (3, "nearest-exact"),
+    (1, "linear"),
+    (2, "bilinear"),
+    (3, "trilinear"),
+    (2, "bicubic"),
+]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -44,14 +57,20 @@ def test_resize_antialias(mode, align):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32])
-@pytest.mark.parametrize("mode,padding,align", list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"], [False, True])))
+@pytest.mark.parametrize(
+    "mode,padding,align",
+    list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"], [False, True])),
+)
 def test_grid_sample(dtype, mode, padding, align):
     x = make(2, 3, 5, 6, dtype=dtype)
     grid = (make(2, 4, 7, 2, seed=5) * 1.1).to(dtype)
     same(lambda a, g: F.grid_sample(a, g, mode=mode, padding_mode=padding, align_corners=align), x, grid, scale=10)
 
 
-@pytest.mark.parametrize("mode,padding,align", list(itertools.product(["bilinear", "nearest"], ["zeros", "border", "reflection"], [False, True])))
+@pytest.mark.parametrize(
+    "mode,padding,align",
+    list(itertools.product(["bilinear", "nearest"], ["zeros", "border", "reflection"], [False, True])),
+)
 def test_grid_sample_3d(mode, padding, align):
     x, grid = make(2, 3, 4, 5, 6), make(2, 3, 4, 5, 3, seed=5) * 1.1
     same(lambda a, g: F.grid_sample(a, g, mode=mode, padding_mode=padding, align_corners=align), x, grid, scale=10)
@@ -61,7 +80,11 @@ def test_grid_sample_3d(mode, padding, align):
 def test_affine_grid(align):
     for n, size in [(2, (2, 3, 5, 4)), (3, (2, 3, 4, 5, 6)), (2, (2, 3, 1, 4))]:
         theta = make(2, n, n + 1)
-        close(F.affine_grid(theta.npu(), size, align_corners=align), F.affine_grid(theta, size, align_corners=align), scale=4)
+        close(
+            F.affine_grid(theta.npu(), size, align_corners=align),
+            F.affine_grid(theta, size, align_corners=align),
+            scale=4,
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
