@@ -46,14 +46,16 @@ def versus(name: str, cpu: Callable[[], object], device: Callable[[], object]) -
         cpu_time = min(cpu_time, best(cpu, 0.7))
         time.sleep(0.3)  # CPU torch's threads spin for a while after a parallel region
         device_time = min(device_time, best(synchronised, 0.7))
-    print(f"{name:32} CPU torch {cpu_time * 1e6:10.1f} us   device {device_time * 1e6:10.1f} us   ratio {cpu_time / device_time:5.2f}")
+    ratio = cpu_time / device_time
+    print(f"{name:32} CPU torch {cpu_time * 1e6:10.1f} us   device {device_time * 1e6:10.1f} us   ratio {ratio:5.2f}")
 
 
 def main() -> None:
     share = float(subprocess.run([sys.argv[1]], capture_output=True, text=True, check=True).stdout)
     whole = small_add() * 1e9
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    print(f"{'add of 8 floats':32} CPU torch {whole / 1e3:10.3f} us   device's share {share / 1e3:6.3f} us   ratio {whole / share:5.2f}")
+    figures = f"CPU torch {whole / 1e3:10.3f} us   device's share {share / 1e3:6.3f} us   ratio {whole / share:5.2f}"
+    print(f"{'add of 8 floats':32} {figures}")
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     a_npu, b_npu = a.npu(), b.npu()
     versus("matmul f32 1024", lambda: torch.mm(a, b), lambda: torch.mm(a_npu, b_npu))
