@@ -260,30 +260,24 @@ struct bias_sum {
     char *out;
 };
 
+/* Four running sums in double; of complex values the even ones are real, the odd ones imaginary. */
 static void bias_piece(void *ctx, int64_t begin, int64_t end)
 {
     const struct bias_sum *b = ctx;
+    bool complex_type = sn_is_complex(b->type), wide = b->type == ACL_DOUBLE || b->type == ACL_COMPLEX128;
+    int64_t parts = complex_type ? 2 : 1;
     for (int64_t ch = begin; ch < end; ch++) {
-        double _Complex sum = 0;
+        double lane[4] = {0, 0, 0, 0};
         for (int64_t n = 0; n < b->n; n++) {
-            int64_t at = (n * b->channels + ch) * b->positions;
-            double re = 0, im = 0;
-            if (b->type == ACL_FLOAT)
-                for (int64_t i = 0; i < b->positions; i++)
-                    re += (double)((const float *)(const void *)b->grad)[at + i];
-            else if (b->type == ACL_DOUBLE)
-                for (int64_t i = 0; i < b->positions; i++)
-                    re += ((const double *)(const void *)b->grad)[at + i];
-            else
-                for (int64_t i = 0; i < b->positions; i++) {
-                    double _Complex x = b->type == ACL_COMPLEX64
-                                            ? ((const float _Complex *)(const void *)b->grad)[at + i]
-                                            : ((const double _Complex *)(const void *)b->grad)[at + i];
-                    re += creal(x), im += cimag(x);
-                }
-            sum += CMPLX(re, im);
+            int64_t at = (n * b->channels + ch) * b->positions * parts, count = b->positions * parts;
+            const float *f = (const float *)(const void *)b->grad + at;
+            const double *d = (const double *)(const void *)b->grad + at;
+            for (int64_t i = 0; i < count; i++) lane[i & 3] += wide ? d[i] : (double)f[i];
         }
-        sn_convert(b->out + ch * (int64_t)sn_size(b->type), b->type, &sum, ACL_COMPLEX128, 1);
+        double sum[2] = {lane[0] + lane[2], lane[1] + lane[3]};
+        if (!complex_type) sum[0] += sum[1];
+        sn_convert(b->out + ch * (int64_t)sn_size(b->type), b->type, sum,
+                   complex_type ? ACL_COMPLEX128 : ACL_DOUBLE, 1);
     }
 }
 
