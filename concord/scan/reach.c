@@ -10,14 +10,10 @@
 
 enum { NONE = -1, UNKNOWN_DISTANCE = 1 << 20 };
 
-struct edge {
-    int from, to;
-};
-
 struct reach {
     struct py_file *f;
     int *top; /* scope -> its outermost function, NONE outside functions */
-    VEC(struct edge) edges;
+    VEC(struct scan_edge) edges;
     int *distance, *via; /* of tops, towards the nearest with a site */
 };
 
@@ -51,7 +47,7 @@ static int find_method(struct py_file *f, uint32_t class, const char *name, int 
 static void add_edge(struct reach *r, int from, int to)
 {
     if (from == NONE || to == NONE || from == to) return;
-    *vec_push(&r->edges) = (struct edge){from, to};
+    *vec_push(&r->edges) = (struct scan_edge){from, to};
 }
 
 /* Naming a class of the file reaches every method of it. */
@@ -109,7 +105,7 @@ static void measure(struct reach *r, const struct scan_file *file, uint32_t api)
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < r->edges.len; i++) {
-            struct edge g = r->edges.ptr[i];
+            struct scan_edge g = r->edges.ptr[i];
             if (r->distance[g.to] + 1 >= r->distance[g.from]) continue;
             r->distance[g.from] = r->distance[g.to] + 1;
             r->via[g.from] = g.to;
@@ -334,4 +330,20 @@ void reach_tests(struct py_file *f, size_t napis, struct scan_file *out)
     free(r.top);
     free(r.distance);
     free(r.via);
+}
+
+void scan_graph_make(struct py_file *f, struct scan_graph *g)
+{
+    struct reach r = {0};
+    build_graph(&r, f);
+    *g = (struct scan_graph){r.top, r.edges.ptr, r.edges.len};
+    free(r.distance);
+    free(r.via);
+}
+
+void scan_graph_free(struct scan_graph *g)
+{
+    free(g->top);
+    free(g->edges);
+    *g = (struct scan_graph){0};
 }

@@ -79,6 +79,18 @@ void scan_source(const char *path, const char *text, size_t len, const struct sc
 int scan_tree(const char *root, const struct scan_api *apis, size_t napis, int threads,
               struct scan_result *out, struct err *e);
 void scan_file_free(struct scan_file *f);
+
+/* Which functions of a file name which: the graph that coverage is read from. */
+struct scan_edge {
+    int from, to; /* scopes of outermost functions */
+};
+struct scan_graph {
+    int *top; /* scope -> its outermost function, -1 outside functions */
+    struct scan_edge *edges;
+    size_t nedges;
+};
+void scan_graph_make(struct py_file *f, struct scan_graph *g);
+void scan_graph_free(struct scan_graph *g);
 void scan_result_free(struct scan_result *r);
 
 #endif

@@ -1,0 +1,280 @@
+/* adapt.c - which functions of a file are adapted, the rules run over them, and the edited text. */
+#include "concord/adapt/private.h"
+#include "concord/scan/scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what rules say
+ * ---------------------------------------------------------------------------------------- */
+
+static const char *scope_name(const struct adapt_site *s)
+{
+    return s->f->scopes.ptr[s->top].qualname;
+}
+
+static uint32_t row_of(const struct py_file *f, uint32_t at)
+{
+    uint32_t row = 1;
+    for (uint32_t i = 0; i < at; i++) row += f->text[i] == '\n';
+    return row;
+}
+
+void adapt_edit_add(struct adapt_site *s, uint32_t start, uint32_t end, char *with)
+{
+    *vec_push(&s->r->edits) =
+        (struct adapt_edit){s->rule, start, end, row_of(s->f, start), with, scope_name(s)};
+}
+
+void adapt_leave(struct adapt_site *s, uint32_t row, const char *fmt, ...)
+{
+    struct buf b = BUF_INIT;
+    va_list ap;
+    va_start(ap, fmt);
+    buf_vaddf(&b, fmt, ap);
+    va_end(ap);
+    *vec_push(&s->r->left) = (struct adapt_left){row, scope_name(s), buf_take(&b)};
+}
+
+void adapt_note(struct adapt_site *s, uint32_t row, const char *text)
+{
+    *vec_push(&s->r->notes) = (struct adapt_left){row, scope_name(s), xstrdup(text)};
+}
+
+/* ---- facts of the model
+ * ------------------------------------------------------------------------------------ */
+
+bool is_module_class(struct py_file *f, uint32_t scope)
+{
+    for (int depth = 0; depth < 8 && scope != UINT32_MAX && f->scopes.ptr[scope].kind == PY_CLASS; depth++) {
+        uint32_t next = UINT32_MAX;
+        for (size_t b = 0; b < f->scopes.ptr[scope].bases.len; b++) {
+            const char *base = py_resolve(f, f->scopes.ptr[scope].parent, f->scopes.ptr[scope].bases.ptr[b]);
+            if (!base) continue;
+            if (!strcmp(base, "torch.nn.Module") || !strcmp(base, "torch.nn.modules.module.Module"))
+                return true;
+            if (is_torch_module(base)) return true;
+            if (base[0] == '.' && next == UINT32_MAX) next = py_scope_named(f, base + 1);
+        }
+        if (next == scope) return false;
+        scope = next;
+    }
+    return false;
+}
+
+/* Assigned before the site and not to the CPU; parameters always. */
+static bool holds_device(const struct adapt_site *s, const struct py_binding *b)
+{
+    if (b->kind == PYB_PARAM) return true;
+    if (b->kind != PYB_ALIAS && b->kind != PYB_INSTANCE && b->kind != PYB_OTHER) return false;
+    if (b->at.start >= s->ref->at.start) return false;
+    char *text = xstrndup(s->f->text + b->at.start, b->at.end - b->at.start);
+    bool cpu = strstr(text, "\"cpu\"") || strstr(text, "'cpu'");
+    free(text);
+    return !cpu;
+}
+
+const char *device_variable(const struct adapt_site *s)
+{
+    static const char *const names[] = {"device", "device_type"};
+    for (uint32_t at = s->ref->scope;; at = s->f->scopes.ptr[at].parent) {
+        bool seen = s->f->scopes.ptr[at].kind != PY_CLASS; /* methods do not see names of the class */
+        for (size_t n = 0; seen && n < sizeof names / sizeof *names; n++)
+            for (size_t i = 0; i < s->f->bindings.len; i++) {
+                const struct py_binding *b = &s->f->bindings.ptr[i];
+                if (b->scope == at && !strcmp(b->name, names[n]) && holds_device(s, b)) return names[n];
+            }
+        if (!at) return NULL;
+    }
+}
+
+/* ---- which functions
+ * --------------------------------------------------------------------------------------- */
+
+enum { OUT, WANTED, SHARED };
+
+/* Marks each outermost function: wanted when only tests asked for reach it, shared when others do too. */
+static void mark_functions(struct py_file *f, const char *const *tests, size_t ntests, uint8_t *mark)
+{
+    struct scan_graph g;
+    scan_graph_make(f, &g);
+    uint8_t *other = xcalloc(f->scopes.len, 1);
+    for (uint32_t i = 1; i < f->scopes.len; i++) {
+        if (g.top[i] != (int)i) continue;
+        for (size_t t = 0; t < ntests; t++)
+            if (!strcmp(f->scopes.ptr[i].qualname, tests[t])) mark[i] = WANTED;
+        other[i] = py_is_test(f, i) && mark[i] == OUT;
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < g.nedges; i++) {
+            struct scan_edge d = g.edges[i];
+            if (mark[d.from] && !mark[d.to] && !py_is_test(f, (uint32_t)d.to))
+                mark[d.to] = WANTED, changed = true;
+            if (other[d.from] && !other[d.to] && !py_is_test(f, (uint32_t)d.to))
+                other[d.to] = 1, changed = true;
+        }
+    }
+    for (size_t i = 0; i < f->scopes.len; i++)
+        if (mark[i] && other[i]) mark[i] = SHARED;
+    scan_graph_free(&g);
+    free(other);
+}
+
+/* A test that names the CPU wants the CPU: half of it on a device would mix the two. */
+static uint32_t asks_for_cpu(const struct py_file *f, uint32_t top)
+{
+    struct py_span at = f->scopes.ptr[top].at;
+    uint32_t row = 0;
+    for (size_t i = 0; i < f->refs.len && !row; i++) {
+        const struct py_ref *r = &f->refs.ptr[i];
+        if (!r->call || r->at.start < at.start || r->at.end > at.end) continue;
+        const char *dot = strrchr(r->chain, '.'), *leaf = dot ? dot + 1 : r->chain;
+        bool positional = !strcmp(leaf, "to") || !strcmp(leaf, "device");
+        call_args a = {0};
+        call_split(f, r->args, &a);
+        for (size_t k = 0; k < a.len; k++) {
+            uint32_t name = a.ptr[k].start, name_end = name + a.ptr[k].name_len;
+            bool device = a.ptr[k].name_len ? text_is(f, name, name_end, "device") ||
+                                                  text_is(f, name, name_end, "device_type")
+                                            : positional;
+            if (device && (text_is(f, a.ptr[k].value, a.ptr[k].end, "\"cpu\"") ||
+                           text_is(f, a.ptr[k].value, a.ptr[k].end, "'cpu'")))
+                row = r->at.row;
+        }
+        vec_free(&a);
+    }
+    return row;
+}
+
+/* A decorator that keeps a test on the CPU. */
+static bool is_cpu_only(const struct py_file *f, uint32_t scope)
+{
+    for (size_t i = 0; i < f->scopes.ptr[scope].decorators.len; i++)
+        if (str_ends(f->scopes.ptr[scope].decorators.ptr[i].name, "onlyCPU")) return true;
+    return false;
+}
+
+static void say_guards(struct adapt_site *s)
+{
+    const struct py_scope *scope = &s->f->scopes.ptr[s->top];
+    for (size_t i = 0; i < scope->decorators.len; i++) {
+        struct py_span at = scope->decorators.ptr[i].at;
+        char *text = xstrndup(s->f->text + at.start, at.end - at.start);
+        if (strstr(text, "CUDA") || strstr(text, "cuda"))
+            adapt_leave(s, at.row, "%s keeps the test for CUDA: no rule changes guards",
+                        scope->decorators.ptr[i].name);
+        free(text);
+    }
+}
+
+/* Rules for whole tests come first; false: nothing of the function is to be edited. */
+static bool enter_function(struct adapt_site *s)
+{
+    uint32_t row = s->f->scopes.ptr[s->top].at.row;
+    for (int i = 0; i < RULE_COUNT; i++) {
+        s->rule = (enum adapt_rule_id)i;
+        if (adapt_rules[i].pattern == ADAPT_TEST && adapt_rules[i].run(s)) return false;
+    }
+    if (is_cpu_only(s->f, s->top)) {
+        adapt_note(s, row, "the test is for the CPU only");
+        return false;
+    }
+    uint32_t cpu = asks_for_cpu(s->f, s->top);
+    if (cpu) adapt_leave(s, cpu, "the function names the CPU: moving the rest of it would mix devices");
+    if (!cpu) say_guards(s);
+    return !cpu;
+}
+
+static void run_site(struct adapt_site *s)
+{
+    for (int i = 0; i < RULE_COUNT; i++) {
+        enum adapt_pattern p = adapt_rules[i].pattern;
+        s->rule = (enum adapt_rule_id)i;
+        bool fits = s->operation ? p == ADAPT_OPERATOR : p == ADAPT_NAME || (p == ADAPT_CALL && s->ref->call);
+        if (fits && adapt_rules[i].run(s)) return;
+    }
+}
+
+static bool inside(struct py_span outer, struct py_span at)
+{
+    return at.start >= outer.start && at.end <= outer.end;
+}
+
+static void run_function(struct adapt_site *s)
+{
+    struct py_file *f = s->f;
+    struct py_span body = f->scopes.ptr[s->top].body;
+    for (size_t i = 0; i < f->refs.len; i++) {
+        s->ref = &f->refs.ptr[i];
+        if (!inside(body, s->ref->at)) continue;
+        s->resolved = py_resolve(f, s->ref->scope, s->ref->chain);
+        s->args.len = 0;
+        if (s->ref->call) call_split(f, s->ref->args, &s->args);
+        run_site(s);
+    }
+    s->ref = NULL;
+    for (size_t i = 0; i < f->operators.len; i++) {
+        s->operation = &f->operators.ptr[i];
+        if (inside(body, s->operation->at)) run_site(s);
+    }
+    s->operation = NULL;
+}
+
+static void run_functions(struct adapt_site *s, const uint8_t *mark)
+{
+    for (uint32_t top = 1; top < s->f->scopes.len; top++) {
+        if (!mark[top]) continue;
+        s->top = top;
+        s->shared = mark[top] == SHARED;
+        if (enter_function(s)) run_function(s);
+    }
+}
+
+static void run_file(struct adapt_site *s)
+{
+    s->ref = NULL;
+    s->top = 0;
+    for (int i = 0; i < RULE_COUNT; i++) {
+        s->rule = (enum adapt_rule_id)i;
+        if (adapt_rules[i].pattern == ADAPT_FILE) adapt_rules[i].run(s);
+    }
+}
+
+int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
+                 struct adapt_result *r, struct err *e)
+{
+    *r = (struct adapt_result){0};
+    struct adapt_site s = {.f = f, .o = o, .r = r};
+    uint8_t *mark = xcalloc(f->scopes.len, 1);
+    mark_functions(f, tests, ntests, mark);
+    if (f->error_row)
+        adapt_leave(&s, f->error_row, "%s", f->note);
+    else
+        run_functions(&s, mark);
+    if (r->edits.len) run_file(&s);
+    free(mark);
+    vec_free(&s.args);
+    struct py_edit *edits = xcalloc(r->edits.len + 1, sizeof *edits);
+    for (size_t i = 0; i < r->edits.len; i++)
+        edits[i] = (struct py_edit){r->edits.ptr[i].start, r->edits.ptr[i].end, r->edits.ptr[i].with};
+    int rc = py_apply(f, edits, r->edits.len, &r->text, e);
+    free(edits);
+    return rc;
+}
+
+static void free_reasons(struct adapt_left *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) free(v[i].reason);
+}
+
+void adapt_result_free(struct adapt_result *r)
+{
+    for (size_t i = 0; i < r->edits.len; i++) free(r->edits.ptr[i].with);
+    free_reasons(r->left.ptr, r->left.len);
+    free_reasons(r->notes.ptr, r->notes.len);
+    vec_free(&r->edits);
+    vec_free(&r->left);
+    vec_free(&r->notes);
+    buf_free(&r->text);
+}

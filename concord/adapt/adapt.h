@@ -1,0 +1,76 @@
+/* adapt.h - the smallest edits that put a file's tests on the device, each with the rule that made it.
+ *
+ * The rules are rows of rules.inc. They run over the calls and names of the tests asked for and of the
+ * helpers that only those tests use. What no rule may touch is listed with the reason. Adapting adapted text
+ * changes nothing.
+ */
+#ifndef CONCORD_ADAPT_H
+#define CONCORD_ADAPT_H
+
+#include "concord/base/base.h"
+#include "concord/pysrc/pysrc.h"
+
+enum adapt_pattern {
+    ADAPT_CALL,     /* a call in an adapted function */
+    ADAPT_NAME,     /* any name in an adapted function */
+    ADAPT_OPERATOR, /* an operation in an adapted function */
+    ADAPT_FILE,     /* the file, once, when something else was edited */
+    ADAPT_TEST,     /* a test as a whole: says that it needs no edit */
+    ADAPT_PATTERNS
+};
+extern const char *const adapt_pattern_names[ADAPT_PATTERNS];
+
+enum adapt_rule_id {
+#define RULE(id, name, pattern, before, after, reason, reason_zh) RULE_##id,
+#include "concord/adapt/rules.inc"
+#undef RULE
+    RULE_COUNT
+};
+
+struct adapt_site;
+struct adapt_rule {
+    const char *name;
+    enum adapt_pattern pattern;
+    const char *before, *after; /* an example: lines inside a test */
+    const char *reason, *reason_zh;
+    bool (*run)(struct adapt_site *s); /* true: this rule has answered, no other is asked */
+};
+extern const struct adapt_rule adapt_rules[RULE_COUNT];
+
+/* How a tensor without requires_grad is put on the device. */
+enum adapt_style {
+    ADAPT_METHOD,  /* torch.ones(3).npu() */
+    ADAPT_KEYWORD, /* torch.ones(3, device="npu") */
+};
+struct adapt_options {
+    enum adapt_style style;
+    const char *device; /* "npu": the device's name and the method that moves to it */
+    const char *import; /* "torch_npu" */
+};
+extern const struct adapt_options adapt_defaults;
+
+struct adapt_edit {
+    enum adapt_rule_id rule;
+    uint32_t start, end, row; /* the replaced range of the file as read */
+    char *with;               /* owned */
+    const char *scope;        /* qualified name of the outermost function; "" for the module */
+};
+struct adapt_left {
+    uint32_t row;
+    const char *scope;
+    char *reason; /* owned */
+};
+struct adapt_result {
+    VEC(struct adapt_edit) edits;
+    VEC(struct adapt_left) left;  /* for a person */
+    VEC(struct adapt_left) notes; /* needs no edit, and why */
+    struct buf text;              /* the adapted file; equal to the original when there are no edits */
+};
+
+/* tests: qualified names ("TestA.test_x"). Strings in the result belong to f unless said. Fails if the edited
+ * text would not parse. */
+int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
+                 struct adapt_result *r, struct err *e);
+void adapt_result_free(struct adapt_result *r);
+
+#endif

@@ -1,0 +1,361 @@
+/* rules.c - the rules: each looks at one site, and edits it, leaves it to a person, or has nothing to say. */
+#include "concord/adapt/private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct adapt_rule adapt_rules[] = {
+#define RULE(id, name, pattern, before, after, reason, reason_zh)                                            \
+    {name, pattern, before, after, reason, reason_zh, rule_##id},
+#include "concord/adapt/rules.inc"
+#undef RULE
+};
+static_assert(sizeof adapt_rules / sizeof *adapt_rules == RULE_COUNT, "one row a rule");
+
+const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call", "name", "operation", "file", "test"};
+const struct adapt_options adapt_defaults = {ADAPT_METHOD, "npu", "torch_npu"};
+
+static const char *leaf_of(const char *chain)
+{
+    const char *dot = strrchr(chain, '.');
+    return dot ? dot + 1 : chain;
+}
+
+/* device="npu", or device=device where a variable is at hand. */
+static char *device_keyword(const struct adapt_site *s)
+{
+    const char *variable = device_variable(s);
+    return variable ? xformat("device=%s", variable) : xformat("device=\"%s\"", s->o->device);
+}
+
+static char *device_move(const struct adapt_site *s)
+{
+    const char *variable = device_variable(s);
+    return variable ? xformat(".to(%s)", variable) : xformat(".%s()", s->o->device);
+}
+
+static void add_keyword(struct adapt_site *s, char *keyword)
+{
+    const struct call_arg *last = s->args.len ? &s->args.ptr[s->args.len - 1] : NULL;
+    uint32_t at = last ? last->end : s->ref->args.start + 1;
+    adapt_edit_add(s, at, at, xformat("%s%s", last ? ", " : "", keyword));
+    free(keyword);
+}
+
+bool rule_device_generic(struct adapt_site *s)
+{
+    const struct py_file *f = s->f;
+    uint32_t class = f->scopes.ptr[s->top].parent;
+    if (f->scopes.ptr[class].kind != PY_CLASS) return false;
+    for (size_t i = 0; i < f->refs.len; i++) {
+        const struct py_ref *r = &f->refs.ptr[i];
+        if (!r->call || strcmp(leaf_of(r->chain), "instantiate_device_type_tests")) continue;
+        call_args a = {0};
+        call_split(f, r->args, &a);
+        bool found = a.len && text_is(f, a.ptr[0].start, a.ptr[0].end, f->scopes.ptr[class].name);
+        vec_free(&a);
+        if (found) adapt_note(s, f->scopes.ptr[s->top].at.row, adapt_rules[s->rule].reason);
+        if (found) return true;
+    }
+    return false;
+}
+
+bool rule_torch_cuda(struct adapt_site *s)
+{
+    const char *chain = s->ref->chain;
+    if (!str_starts(chain, "torch.cuda.")) return false;
+    const char *name = chain + strlen("torch.cuda.");
+    if (npu_has(name)) {
+        uint32_t at = s->ref->at.start + (uint32_t)strlen("torch.");
+        if (!memcmp(s->f->text + at, "cuda", 4)) {
+            adapt_edit_add(s, at, at + 4, xstrdup(s->o->device));
+            return true;
+        }
+    }
+    adapt_leave(s, s->ref->at.row, "%s has no counterpart that is known", chain);
+    return true;
+}
+
+bool rule_cuda_method(struct adapt_site *s)
+{
+    const char *chain = s->ref->chain;
+    if (!str_ends(chain, ".cuda") || !strcmp(chain, "torch.cuda")) return false;
+    adapt_edit_add(s, s->ref->at.end - 4, s->ref->at.end, xstrdup(s->o->device));
+    return true;
+}
+
+/* "cuda" or "cuda:1" in quotes. */
+static bool names_cuda(const char *t, uint32_t n)
+{
+    if (n < 6 || (t[0] != '"' && t[0] != '\'') || t[n - 1] != t[0] || memcmp(t + 1, "cuda", 4)) return false;
+    return n == 6 || (t[5] == ':' && strspn(t + 6, "0123456789") == n - 7);
+}
+
+static bool takes_device_string(const char *leaf)
+{
+    static const char *const names[] = {"to",         "device",    "autocast",
+                                        "GradScaler", "Generator", "get_device_module"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(leaf, names[i])) return true;
+    return false;
+}
+
+bool rule_device_string(struct adapt_site *s)
+{
+    bool positional = takes_device_string(leaf_of(s->ref->chain)), any = false;
+    for (size_t i = 0; i < s->args.len; i++) {
+        const struct call_arg *a = &s->args.ptr[i];
+        bool device = a->name_len ? (text_is(s->f, a->start, a->start + a->name_len, "device") ||
+                                     text_is(s->f, a->start, a->start + a->name_len, "device_type"))
+                                  : positional;
+        if (!device || !names_cuda(s->f->text + a->value, a->end - a->value)) continue;
+        adapt_edit_add(s, a->value + 1, a->value + 5, xstrdup(s->o->device));
+        any = true;
+    }
+    return any;
+}
+
+/* `== "cuda"` where the other side is called after a device: x.device.type, device_type. */
+bool rule_device_comparison(struct adapt_site *s)
+{
+    const struct py_operator *op = s->operation;
+    const char *t = s->f->text;
+    if (strcmp(op->op, "==") != 0 && strcmp(op->op, "!=") != 0) return false;
+    char *text = xstrndup(t + op->at.start, op->at.end - op->at.start);
+    bool device = strstr(text, "device") != NULL;
+    free(text);
+    uint32_t start = op->at.start, end = op->at.end;
+    bool last = end - start > 6 && names_cuda(t + end - 6, 6),
+         first = end - start > 6 && names_cuda(t + start, 6);
+    if (!device || (!last && !first)) return false;
+    uint32_t at = last ? end - 5 : start + 1;
+    adapt_edit_add(s, at, at + 4, xstrdup(s->o->device));
+    return true;
+}
+
+/* The rest of the innermost operation that has the call as an operand. */
+static bool other_operand(const struct adapt_site *s, struct py_span *out)
+{
+    uint32_t start = s->ref->at.start, end = s->ref->args.end, best = UINT32_MAX;
+    for (size_t i = 0; i < s->f->operators.len; i++) {
+        const struct py_operator *op = &s->f->operators.ptr[i];
+        if (op->op[0] == 'u' || op->at.end - op->at.start >= best) continue;
+        if (op->at.start == start && op->at.end > end)
+            *out = (struct py_span){end, op->at.end, 0};
+        else if (op->at.end == end && op->at.start < start)
+            *out = (struct py_span){op->at.start, start, 0};
+        else
+            continue;
+        best = op->at.end - op->at.start;
+    }
+    return best != UINT32_MAX;
+}
+
+static bool is_parameter(const struct py_file *f, uint32_t scope, const char *name)
+{
+    for (uint32_t at = scope; at; at = f->scopes.ptr[at].parent)
+        for (size_t i = 0; i < f->scopes.ptr[at].params.len; i++)
+            if (!strcmp(f->scopes.ptr[at].params.ptr[i], name)) return true;
+    return false;
+}
+
+/* A parameter in the span that is treated as a tensor: x of x.sin(). Owned, NULL if there is none. */
+static char *tensor_parameter(const struct adapt_site *s, struct py_span where)
+{
+    for (size_t i = 0; i < s->f->refs.len; i++) {
+        const struct py_ref *r = &s->f->refs.ptr[i];
+        if (r->at.start < where.start || r->at.end > where.end || !r->call) continue;
+        const char *dot = strchr(r->chain, '.');
+        if (!dot || strchr(dot + 1, '.') || !is_tensor_method(dot + 1)) continue;
+        char *name = xstrndup(r->chain, (size_t)(dot - r->chain));
+        if (is_parameter(s->f, s->ref->scope, name)) return name;
+        free(name);
+    }
+    return NULL;
+}
+
+/* Has the call's data a place already, or none that matters? */
+static bool is_settled(struct adapt_site *s)
+{
+    return call_keyword(s->f, &s->args, "device") ||
+           chained_after(s->f, s->ref->args.end, s->o->device) != CHAINED_NOTHING;
+}
+
+bool rule_meets_tensor(struct adapt_site *s)
+{
+    struct py_span other;
+    if (!takes_device(s->resolved) || is_settled(s) || call_has_splat(s->f, &s->args)) return false;
+    if (call_keyword(s->f, &s->args, "requires_grad") || !other_operand(s, &other)) return false;
+    char *tensor = tensor_parameter(s, other);
+    if (!tensor) return false;
+    add_keyword(s, xformat("device=%s.device", tensor));
+    free(tensor);
+    return true;
+}
+
+/* In a module's __init__ everything moves with the module, when its instance does. */
+static bool moves_with_module(struct adapt_site *s)
+{
+    for (uint32_t at = s->ref->scope; at; at = s->f->scopes.ptr[at].parent)
+        if (!strcmp(s->f->scopes.ptr[at].name, "__init__") &&
+            is_module_class(s->f, s->f->scopes.ptr[at].parent))
+            return true;
+    return false;
+}
+
+/* `x = CALL` with an x.cuda() or x.to("npu") elsewhere in the function. */
+static bool moved_later(struct adapt_site *s)
+{
+    const struct py_file *f = s->f;
+    uint32_t at = s->ref->statement.start, n = 0;
+    while (f->text[at + n] == '_' || (f->text[at + n] | 32) >= 'a' ||
+           (f->text[at + n] >= '0' && f->text[at + n] <= '9'))
+        n++;
+    uint32_t i = at + n;
+    while (f->text[i] == ' ') i++;
+    if (!n || f->text[i] != '=' || i >= s->ref->at.start) return false;
+    for (i++; f->text[i] == ' ';) i++;
+    if (i != s->ref->at.start) return false;
+    struct py_span top = f->scopes.ptr[s->top].at;
+    for (size_t k = 0; k < f->refs.len; k++) {
+        const struct py_ref *r = &f->refs.ptr[k];
+        if (!r->call || r->at.start < top.start || r->at.end > top.end) continue;
+        if (strncmp(r->chain, f->text + at, n) || r->chain[n] != '.' || strchr(r->chain + n + 1, '.'))
+            continue;
+        const char *method = r->chain + n + 1;
+        if (!strcmp(method, s->o->device) || !strcmp(method, "cuda")) return true;
+        if (!strcmp(method, "to") && moves_to_device(f, r->args)) return true;
+    }
+    return false;
+}
+
+/* Only what a helper shares with tests that stay where they are cannot be moved for one of them. */
+static bool leave_shared(struct adapt_site *s, const char *what)
+{
+    if (!s->shared) return false;
+    adapt_leave(s, s->ref->at.row, "%s is made in a function that other tests use too, which are not adapted",
+                what);
+    return true;
+}
+
+static bool leave_unclear(struct adapt_site *s)
+{
+    const char *what = s->ref->chain;
+    if (call_has_splat(s->f, &s->args))
+        adapt_leave(s, s->ref->at.row, "%s: * arguments may hold a device", what);
+    else if (call_keyword(s->f, &s->args, "out"))
+        adapt_leave(s, s->ref->at.row, "%s: out= decides the device", what);
+    else if (call_keyword(s->f, &s->args, "generator"))
+        adapt_leave(s, s->ref->at.row, "%s: its generator= must be on the same device", what);
+    else if (call_keyword(s->f, &s->args, "pin_memory"))
+        adapt_leave(s, s->ref->at.row, "%s: pinned memory is the host's", what);
+    else
+        return leave_shared(s, what);
+    return true;
+}
+
+bool rule_leaf_device(struct adapt_site *s)
+{
+    if (!takes_device(s->resolved)) return false;
+    const struct call_arg *grad = call_keyword(s->f, &s->args, "requires_grad");
+    if (!grad || text_is(s->f, grad->value, grad->end, "False")) return false;
+    if (is_settled(s) || moves_with_module(s) || moved_later(s)) return true;
+    if (leave_unclear(s)) return true;
+    char *keyword = device_keyword(s);
+    adapt_edit_add(s, grad->start, grad->start, xformat("%s, ", keyword));
+    free(keyword);
+    return true;
+}
+
+bool rule_factory(struct adapt_site *s)
+{
+    if (!makes_data(s->resolved)) return false;
+    if (is_settled(s) || moves_with_module(s) || moved_later(s)) return true;
+    if (leave_unclear(s)) return true;
+    if (s->o->style == ADAPT_KEYWORD && takes_device(s->resolved))
+        add_keyword(s, device_keyword(s));
+    else
+        adapt_edit_add(s, s->ref->args.end, s->ref->args.end, device_move(s));
+    return true;
+}
+
+static uint32_t class_called(struct py_file *f, const char *resolved)
+{
+    uint32_t scope = resolved && resolved[0] == '.' ? py_scope_named(f, resolved + 1) : UINT32_MAX;
+    return scope != UINT32_MAX && is_module_class(f, scope) ? scope : UINT32_MAX;
+}
+
+static bool makes_module(struct py_file *f, const struct py_ref *r)
+{
+    const char *resolved = r->call ? py_resolve(f, r->scope, r->chain) : NULL;
+    return resolved && (is_torch_module(resolved) || class_called(f, resolved) != UINT32_MAX);
+}
+
+static bool has_state(struct py_file *f, const struct py_ref *r, int depth);
+
+/* Does anything in the span make a parameter, a tensor or a module with some? */
+static bool span_has_state(struct py_file *f, struct py_span where, int depth)
+{
+    for (size_t i = 0; i < f->refs.len; i++)
+        if (f->refs.ptr[i].at.start >= where.start && f->refs.ptr[i].at.end <= where.end &&
+            has_state(f, &f->refs.ptr[i], depth))
+            return true;
+    return false;
+}
+
+static bool class_has_state(struct py_file *f, uint32_t class, int depth)
+{
+    for (size_t i = 0; i < f->scopes.len; i++)
+        if (f->scopes.ptr[i].parent == class && !strcmp(f->scopes.ptr[i].name, "__init__"))
+            return span_has_state(f, f->scopes.ptr[i].body, depth + 1);
+    for (size_t b = 0; depth < 8 && b < f->scopes.ptr[class].bases.len; b++) {
+        const char *base = py_resolve(f, f->scopes.ptr[class].parent, f->scopes.ptr[class].bases.ptr[b]);
+        if (has_parameters(base)) return true;
+        uint32_t scope = class_called(f, base);
+        if (scope != UINT32_MAX && scope != class && class_has_state(f, scope, depth + 1)) return true;
+    }
+    return false;
+}
+
+static bool has_state(struct py_file *f, const struct py_ref *r, int depth)
+{
+    const char *resolved = depth < 8 ? py_resolve(f, r->scope, r->chain) : NULL;
+    if (!resolved || !r->call) return false;
+    if (makes_data(resolved) || !strcmp(leaf_of(resolved), "Parameter")) return true;
+    const char *leaf = leaf_of(resolved);
+    bool container =
+        !strcmp(leaf, "Sequential") || !strcmp(leaf, "ModuleList") || !strcmp(leaf, "ModuleDict");
+    if (container && is_torch_module(resolved)) {
+        call_args a = {0};
+        call_split(f, r->args, &a);
+        bool state = false; /* what is handed over by name was made, and so moved, somewhere else */
+        for (size_t i = 0; i < a.len && !state; i++)
+            state = span_has_state(f, (struct py_span){a.ptr[i].start, a.ptr[i].end, 0}, depth + 1);
+        vec_free(&a);
+        return state;
+    }
+    uint32_t class = class_called(f, resolved);
+    return class != UINT32_MAX ? class_has_state(f, class, depth + 1) : has_parameters(resolved);
+}
+
+/* Is the call an argument, at any depth, of another that makes a module? */
+static bool inside_module(struct adapt_site *s)
+{
+    for (size_t i = 0; i < s->f->refs.len; i++) {
+        const struct py_ref *r = &s->f->refs.ptr[i];
+        if (r != s->ref && r->call && r->args.start < s->ref->at.start && r->args.end >= s->ref->args.end &&
+            makes_module(s->f, r))
+            return true;
+    }
+    return false;
+}
+
+bool rule_module(struct adapt_site *s)
+{
+    if (!makes_module(s->f, s->ref)) return false;
+    if (inside_module(s) || moves_with_module(s) || is_settled(s) || moved_later(s)) return true;
+    if (!has_state(s->f, s->ref, 0) || leave_shared(s, s->ref->chain)) return true;
+    adapt_edit_add(s, s->ref->args.end, s->ref->args.end, device_move(s));
+    return true;
+}
