@@ -387,7 +387,7 @@ static double f32_expsum(const float *x, int64_t n, double top)
         float part[TREE];
         for (int j = 0; j < TREE; j += VF_N) {
             vf v = VF_LOAD(x + i + j) - (float)top;
-            vf_exp(&v);
+            vf_exp_low(&v);
             VF_STORE(part + j, v);
         }
         for (int j = 0; j < TREE; j += VD_N) *(vd_at *)(lane + j) += VD_FROM_F32(part + j);

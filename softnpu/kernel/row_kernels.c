@@ -23,10 +23,12 @@ static inline double lanes_total(const vf *lane)
     return sum;
 }
 
-/* ---- softmax --------------------------------------------------------------------------------------------- */
+/* ---- softmax ---------------------------------------------------------------------------------------------
+ */
 
 #define LARGER(x, m) ((x) > (m) || (x) != (x) ? (x) : (m))
 
+/* The largest number; NaNs are left out, they spoil the sum of the exponentials anyway. */
 static float f32_top(const float *x, int64_t n)
 {
     float top = -INFINITY;
@@ -36,12 +38,12 @@ static float f32_top(const float *x, int64_t n)
     for (; i + F_LANES <= n; i += F_LANES) {
         for (int j = 0; j < F_CHAINS; j++) {
             vf v = VF_LOAD(x + i + j * VF_N);
-            lane[j] = VF_SELECT((v > lane[j]) | (v != v), v, lane[j]);
+            lane[j] = VF_SELECT(v > lane[j], v, lane[j]);
         }
     }
     for (int j = 0; j < F_CHAINS; j++)
-        for (int k = 0; k < VF_N; k++) top = LARGER(lane[j][k], top);
-    for (; i < n; i++) top = LARGER(x[i], top);
+        for (int k = 0; k < VF_N; k++) top = lane[j][k] > top ? lane[j][k] : top;
+    for (; i < n; i++) top = x[i] > top ? x[i] : top;
     return top;
 }
 
@@ -53,7 +55,7 @@ V_INLINE double f32_exp_block(float *y, const float *x, int64_t n, float top)
     for (; i + F_LANES <= n; i += F_LANES) {
         for (int j = 0; j < F_CHAINS; j++) {
             vf v = VF_LOAD(x + i + j * VF_N) - top;
-            vf_exp(&v);
+            vf_exp_low(&v);
             if (y) VF_STORE(y + i + j * VF_N, v);
             lane[j] += v;
         }
@@ -63,7 +65,7 @@ V_INLINE double f32_exp_block(float *y, const float *x, int64_t n, float top)
         vf v;
         vf_tail(&v, x + i, rest, -INFINITY);
         v = v - top;
-        vf_exp(&v);
+        vf_exp_low(&v);
         if (y) memcpy(y + i, &v, (size_t)rest * sizeof *y);
         for (int k = 0; k < VF_N; k++) lane[j][k] += k < rest ? v[k] : 0;
     }
@@ -182,7 +184,8 @@ static void f64_log_softmax_grad(void *out, const void *grad, const void *result
     for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - exp(y[i]) * sum;
 }
 
-/* ---- normalisations -------------------------------------------------------------------------------------- */
+/* ---- normalisations --------------------------------------------------------------------------------------
+ */
 
 static inline double vd_total(const vd *lane)
 {

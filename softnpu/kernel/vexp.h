@@ -18,6 +18,7 @@
 #define V_BYTES 16
 #endif
 typedef float vf __attribute__((vector_size(V_BYTES)));
+typedef uint32_t vu __attribute__((vector_size(V_BYTES)));
 typedef int32_t vi __attribute__((vector_size(V_BYTES)));
 typedef double vd __attribute__((vector_size(V_BYTES)));
 typedef int64_t vl __attribute__((vector_size(V_BYTES)));
@@ -47,6 +48,7 @@ typedef vul vul_at __attribute__((aligned(8), may_alias));
 #define EXP_LN2_LO (-2.12194440e-4f)
 #define EXP_MAX 89.0f
 #define EXP_MIN (-150.0f)
+#define EXP_LEAST (-87.0f)
 #define EXP_C2 0.49999994f
 #define EXP_C3 0.16666521f
 #define EXP_C4 0.04166839f
@@ -69,6 +71,19 @@ V_INLINE void vf_exp(vf *v)
     vi half = e >> 1;
     y = y * (vf)((half + 127) << 23);
     *v = y * (vf)((e - half + 127) << 23);
+}
+
+/* The same for x <= 0, as softmax needs it: cheaper, and 0 below the normal range. */
+V_INLINE void vf_exp_low(vf *v)
+{
+    vf x = *v;
+    vi gone = x < (vf){0} + EXP_LEAST;
+    vf t = x * EXP_LOG2E + EXP_ROUND;
+    vf k = t - EXP_ROUND;
+    vf r = (x - k * EXP_LN2_HI) - k * EXP_LN2_LO;
+    vf q = (((EXP_C6 * r + EXP_C5) * r + EXP_C4) * r + EXP_C3) * r + EXP_C2;
+    vf y = (q * r) * r + r + 1.0f;
+    *v = (vf)(((vi)((vu)y + ((vu)t << 23))) & ~gone); /* k goes straight into the exponent */
 }
 
 #endif
