@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages_build=(
-    gcc g++ cmake ninja-build pkg-config ccache python3 python3-pip python3-venv python3-dev
+    gcc g++ lld cmake ninja-build pkg-config ccache python3 python3-pip python3-venv python3-dev
     libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev libelf-dev libssl-dev
     libopenblas-serial-dev libsleef3 libcmocka-dev git patch ca-certificates
 )
