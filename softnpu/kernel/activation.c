@@ -102,8 +102,7 @@ enum { BLOCK = 1024 };
 #define NAN_SAFE_MAX(v, limit) ((v) < (limit) ? (limit) : (v))
 #define HARD6(x) NAN_SAFE_MIN(NAN_SAFE_MAX((x) + 3, 0), 6)
 
-/* ---- without the vector library
- * ------------------------------------------------------------------------------------ */
+/* ---- without the vector library -------------------------------------------------------------- */
 
 #define PIECEWISE(T)                                                                                         \
     LOOP1(HARDSWISH, T, x *HARD6(x) / 6)                                                                     \
@@ -159,8 +158,7 @@ ADDRELU_INT(I32)
 ADDRELU_INT(I64)
 ADDRELU_INT(U8)
 
-/* ---- with the vector library
- * -------------------------------------------------------------------------------------------- */
+/* ---- with the vector library ----------------------------------------------------------------- */
 
 /* ELU's backward from the result y: exp(x) alpha is y + alpha scale. parameters: alpha, scale, input scale,
  * is_result */
@@ -226,8 +224,7 @@ VECTOR(F64)
 ELU_BACKWARD(F32)
 ELU_BACKWARD(F64)
 
-/* ---- complex: the two gradients that the device knows
- * ---------------------------------------------------------------------- */
+/* ---- complex: the two gradients that the device knows ---------------------------------------- */
 
 #define COMPLEX_GRADIENTS(T, conjugate)                                                                      \
     LOOP2(SIGMOIDB, T, mul_##T##_t(g, conjugate(mul_##T##_t(1 - x, x))))                                     \
@@ -235,9 +232,7 @@ ELU_BACKWARD(F64)
 COMPLEX_GRADIENTS(C64, conjf)
 COMPLEX_GRADIENTS(C128, conj)
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define FLOATS(id) [EWT_F32] = id##_F32, [EWT_F64] = id##_F64
 #define INTS(id)                                                                                             \

@@ -36,8 +36,7 @@ enum { BLOCK = 1024 };
         }                                                                                                    \
     }
 
-/* ---- arithmetic
- * --------------------------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 #define ARITHMETIC_FLOAT(T)                                                                                  \
     LOOP(ADD, T, T##_t, a + b)                                                                               \
@@ -105,8 +104,7 @@ static inline C128_t power_c128(C128_t a, C128_t b)
 ARITHMETIC_COMPLEX(C64, power_c64)
 ARITHMETIC_COMPLEX(C128, power_c128)
 
-/* ---- division with a remainder
- * -------------------------------------------------------------------------------------- */
+/* ---- division with a remainder --------------------------------------------------------------- */
 
 /* The remainder of a by b by way of double arithmetic, exact while the quotient is below 2^28 (the product of
  * a 24-bit and a 28-bit number fits a double). *limit receives the largest quotient seen, so that a block may
@@ -206,8 +204,7 @@ DIVISION_INT(I32)
 DIVISION_INT(I64)
 DIVISION_INT(U8)
 
-/* ---- powers, common divisors, shifts
- * ----------------------------------------------------------------------------------- */
+/* ---- powers, common divisors, shifts --------------------------------------------------------- */
 
 /* A negative exponent leaves something of 1 and -1 only, as in torch. */
 #define INTEGER_FUNCTIONS(T, bits, top)                                                                      \
@@ -233,8 +230,11 @@ DIVISION_INT(U8)
     LOOP(GCD, T, T##_t, gcd_##T(a, b))                                                                       \
     LOOP(SHL, T, T##_t, neg(b) || b >= bits ? 0 : (T##_u)a << b)                                             \
     LOOP(SHR, T, T##_t, neg(b) || b >= top ? a >> top : a >> b)
-    INTEGER_FUNCTIONS(I8, 8, 7) INTEGER_FUNCTIONS(I16, 16, 15) INTEGER_FUNCTIONS(I32, 32, 31)
-        INTEGER_FUNCTIONS(I64, 64, 63) INTEGER_FUNCTIONS(U8, 8, 8)
+INTEGER_FUNCTIONS(I8, 8, 7)
+INTEGER_FUNCTIONS(I16, 16, 15)
+INTEGER_FUNCTIONS(I32, 32, 31)
+INTEGER_FUNCTIONS(I64, 64, 63)
+INTEGER_FUNCTIONS(U8, 8, 8)
 
 /* Functions of the vector library: whole blocks at a time. */
 #define VECTOR_FUNCTIONS(T, f, infinite)                                                                     \
@@ -290,10 +290,10 @@ DIVISION_INT(U8)
         (void)ctx;                                                                                           \
         log_sum_##T(n, p, VM_EXP2, (T##_t)1.44269504088896340736);                                           \
     }
-            VECTOR_FUNCTIONS(F32, f32, __builtin_isinf) VECTOR_FUNCTIONS(F64, f64, __builtin_isinf)
+VECTOR_FUNCTIONS(F32, f32, __builtin_isinf)
+VECTOR_FUNCTIONS(F64, f64, __builtin_isinf)
 
-/* ---- comparison and logic
- * ------------------------------------------------------------------------------------------------ */
+/* ---- comparison and logic -------------------------------------------------------------------- */
 
 #define EQUALITY(T)                                                                                          \
     LOOP(EQ, T, uint8_t, a == b)                                                                             \
@@ -301,14 +301,21 @@ DIVISION_INT(U8)
     LOOP(LAND, T, uint8_t, (a != 0) & (b != 0))                                                              \
     LOOP(LOR, T, uint8_t, (a != 0) | (b != 0))                                                               \
     LOOP(LXOR, T, uint8_t, (a != 0) ^ (b != 0))
-                EWT_LIST(EQUALITY)
+EWT_LIST(EQUALITY)
 
 #define ORDER(T)                                                                                             \
     LOOP(LT, T, uint8_t, a < b)                                                                              \
     LOOP(LE, T, uint8_t, a <= b)                                                                             \
     LOOP(GT, T, uint8_t, a > b)                                                                              \
     LOOP(GE, T, uint8_t, a >= b)
-                    ORDER(F32) ORDER(F64) ORDER(I8) ORDER(I16) ORDER(I32) ORDER(I64) ORDER(U8) ORDER(BOOL)
+ORDER(F32)
+ORDER(F64)
+ORDER(I8)
+ORDER(I16)
+ORDER(I32)
+ORDER(I64)
+ORDER(U8)
+ORDER(BOOL)
 
 #define CLOSENESS(T, absolute)                                                                               \
     static void ISCLOSE_##T(int64_t n, void *const *p, int64_t index, const void *ctx)                       \
@@ -324,11 +331,10 @@ DIVISION_INT(U8)
             out[i] = a == b || near || (how->equal_nan && a != a && b != b);                                 \
         }                                                                                                    \
     }
-                        CLOSENESS(F32, fabsf) CLOSENESS(F64, fabs)
+CLOSENESS(F32, fabsf)
+CLOSENESS(F64, fabs)
 
-/* ---- the table
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define FLOATS(id) [EWT_F32] = id##_F32, [EWT_F64] = id##_F64
 #define INTS(id)                                                                                             \
@@ -336,7 +342,7 @@ DIVISION_INT(U8)
 #define TRUTH(id) [EWT_BOOL] = id##_BOOL
 #define COMPLEXES(id) [EWT_C64] = id##_C64, [EWT_C128] = id##_C128
 
-                            const struct binary_kernels
+const struct binary_kernels
     KV(binary_kernels) =
         {
             .loop =
@@ -374,7 +380,6 @@ DIVISION_INT(U8)
                     [EWB_LAND] = {FLOATS(LAND), INTS(LAND), TRUTH(LAND), COMPLEXES(LAND)},
                     [EWB_LOR] = {FLOATS(LOR), INTS(LOR), TRUTH(LOR), COMPLEXES(LOR)},
                     [EWB_LXOR] = {FLOATS(LXOR), INTS(LXOR), TRUTH(LXOR), COMPLEXES(LXOR)},
-                    [EWB_ISCLOSE] =
-                        {FLOATS(ISCLOSE)},
+                    [EWB_ISCLOSE] = {FLOATS(ISCLOSE)},
                 },
 };

@@ -79,9 +79,12 @@ static inline uint64_t to_u64(double x)
     }
 #define CONV_ALL_TO(from)                                                                                    \
     CONV_PAIR(BOOL, from)                                                                                    \
-    CONV_PAIR(U8, from) CONV_PAIR(I8, from) CONV_PAIR(I16, from) CONV_PAIR(I32, from) CONV_PAIR(I64, from)   \
-        CONV_PAIR(U16, from) CONV_PAIR(U32, from) CONV_PAIR(U64, from) CONV_PAIR(F32, from)                  \
-            CONV_PAIR(F64, from)
+    CONV_PAIR(U8, from)                                                                                      \
+    CONV_PAIR(I8, from)                                                                                      \
+    CONV_PAIR(I16, from)                                                                                     \
+    CONV_PAIR(I32, from)                                                                                     \
+    CONV_PAIR(I64, from)                                                                                     \
+    CONV_PAIR(U16, from) CONV_PAIR(U32, from) CONV_PAIR(U64, from) CONV_PAIR(F32, from) CONV_PAIR(F64, from)
 CONV_TYPES(CONV_ALL_TO)
 
 #define LOOP(name, to, from, expression)                                                                     \
@@ -129,9 +132,12 @@ static void f16_round(void *restrict dst, const void *restrict src, int64_t n)
 #define CONV_CELL(to, from) [CONV_##to][CONV_##from] = from##_to_##to,
 #define CONV_COLUMN(from)                                                                                    \
     CONV_CELL(BOOL, from)                                                                                    \
-    CONV_CELL(U8, from) CONV_CELL(I8, from) CONV_CELL(I16, from) CONV_CELL(I32, from) CONV_CELL(I64, from)   \
-        CONV_CELL(U16, from) CONV_CELL(U32, from) CONV_CELL(U64, from) CONV_CELL(F32, from)                  \
-            CONV_CELL(F64, from)
+    CONV_CELL(U8, from)                                                                                      \
+    CONV_CELL(I8, from)                                                                                      \
+    CONV_CELL(I16, from)                                                                                     \
+    CONV_CELL(I32, from)                                                                                     \
+    CONV_CELL(I64, from)                                                                                     \
+    CONV_CELL(U16, from) CONV_CELL(U32, from) CONV_CELL(U64, from) CONV_CELL(F32, from) CONV_CELL(F64, from)
 
 const struct convert_kernels KV(convert_kernels) = {
     .real = {CONV_TYPES(CONV_COLUMN)},

@@ -16,8 +16,10 @@ enum ew_type { EWT_LIST(EWT_ENUM) EWT_COUNT };
 
 typedef void (*ew_loop)(int64_t n, void *const *p, int64_t index, const void *ctx);
 
-/* ---- two inputs
- * ------------------------------------------------------------------------------------------------- */
+/* The lists keep their own lines. */
+/* clang-format off */
+
+/* ---- two inputs ------------------------------------------------------------------------------ */
 
 /* Results of the inputs' type. ADDA, SUBA, RSUBA: ctx is alpha, of that type. */
 #define EW_BINARY_SAME(X)                                                                                    \
@@ -26,8 +28,14 @@ typedef void (*ew_loop)(int64_t n, void *const *p, int64_t index, const void *ct
     X(MUL)                                                                                                   \
     X(DIV)                                                                                                   \
     X(ADDA)                                                                                                  \
-    X(SUBA) X(RSUBA) X(POW) X(FLOORDIV) X(TRUNCDIV) X(REM) X(FMOD) X(MAX) X(MIN) X(ATAN2) X(GCD) X(AND)      \
-        X(OR) X(XOR) X(SHL) X(SHR) X(LOGADDEXP) X(LOGADDEXP2) X(XLOGY)
+    X(SUBA)                                                                                                  \
+    X(RSUBA)                                                                                                 \
+    X(POW)                                                                                                   \
+    X(FLOORDIV)                                                                                              \
+    X(TRUNCDIV)                                                                                              \
+    X(REM)                                                                                                   \
+    X(FMOD)                                                                                                  \
+    X(MAX) X(MIN) X(ATAN2) X(GCD) X(AND) X(OR) X(XOR) X(SHL) X(SHR) X(LOGADDEXP) X(LOGADDEXP2) X(XLOGY)
 /* Results are BOOL. ISCLOSE: ctx is a struct ew_isclose. */
 #define EW_BINARY_BOOL(X) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LAND) X(LOR) X(LXOR) X(ISCLOSE)
 #define EW_BINARY_ENUM(id) EWB_##id,
@@ -42,8 +50,7 @@ struct binary_kernels {
 };
 KERNEL_PICK(binary_kernels)
 
-/* ---- one input
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- one input ------------------------------------------------------------------------------- */
 
 /* Functions of vmath.h: the loop's name is the function's. */
 #define EW_UNARY_VMATH(X)                                                                                    \
@@ -51,8 +58,11 @@ KERNEL_PICK(binary_kernels)
     X(EXP2)                                                                                                  \
     X(EXPM1)                                                                                                 \
     X(LOG)                                                                                                   \
-    X(LOG2) X(LOG10) X(LOG1P) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) X(ASINH)  \
-        X(ACOSH) X(ATANH) X(ERF) X(ERFC)
+    X(LOG2)                                                                                                  \
+    X(LOG10)                                                                                                 \
+    X(LOG1P)                                                                                                 \
+    X(SIN)                                                                                                   \
+    X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH) X(TANH) X(ASINH) X(ACOSH) X(ATANH) X(ERF) X(ERFC)
 /* Results of the input's type, except that ABS and ANGLE of a complex number are its real type.
  * ROUNDD (round to decimals): ctx is the int64_t number of decimals. LOGIT: ctx is the double eps, negative
  * for none. NANNUM: ctx is double[3], what replaces NaN, +inf and -inf. */
@@ -61,8 +71,14 @@ KERNEL_PICK(binary_kernels)
     X(NEG)                                                                                                   \
     X(SIGN)                                                                                                  \
     X(CEIL)                                                                                                  \
-    X(FLOOR) X(ROUND) X(TRUNC) X(FRAC) X(RECIPROCAL) X(SQRT) X(RSQRT) X(NOT) X(SQUARE) X(CUBE) X(INVSQUARE)  \
-        X(SIGMOID) X(ERFINV) X(SINC) X(ANGLE) X(ROUNDD) X(LOGIT) X(NANNUM)
+    X(FLOOR)                                                                                                 \
+    X(ROUND)                                                                                                 \
+    X(TRUNC)                                                                                                 \
+    X(FRAC)                                                                                                  \
+    X(RECIPROCAL)                                                                                            \
+    X(SQRT)                                                                                                  \
+    X(RSQRT)                                                                                                 \
+    X(NOT) X(SQUARE) X(CUBE) X(INVSQUARE) X(SIGMOID) X(ERFINV) X(SINC) X(ANGLE) X(ROUNDD) X(LOGIT) X(NANNUM)
 /* Results are BOOL. */
 #define EW_UNARY_BOOL(X) X(LNOT) X(ISFINITE) X(ISNEGINF) X(ISPOSINF) X(SIGNBIT)
 #define EW_UNARY_ENUM(id) EWU_##id,
@@ -74,8 +90,7 @@ struct unary_kernels {
 };
 KERNEL_PICK(unary_kernels)
 
-/* ---- three inputs
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- three inputs ---------------------------------------------------------------------------- */
 
 /* LERP: start, end, weight. ADDCMUL, ADDCDIV: self, tensor1, tensor2; ctx is the value, of the loop's type.
  * CLAMP: self, min, max. */
@@ -89,8 +104,7 @@ struct ternary_kernels {
 };
 KERNEL_PICK(ternary_kernels)
 
-/* ---- activations
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /* ctx: const double[], the call's parameters in the order of the operator's arguments.
  * One input. ELU: alpha, scale, input scale; CELU: alpha; SOFTPLUS: beta, threshold; THRESHOLD: threshold,
@@ -99,23 +113,36 @@ KERNEL_PICK(ternary_kernels)
     X(RELU)                                                                                                  \
     X(GELU)                                                                                                  \
     X(GELUTANH)                                                                                              \
-    X(FASTGELU) X(SILU) X(ELU) X(CELU) X(LEAKYRELU) X(SOFTPLUS) X(HARDSWISH) X(HARDSIGMOID) X(HARDTANH)      \
-        X(HARDSHRINK) X(SOFTSHRINK) X(THRESHOLD) X(MISH) X(LOGSIGMOID)
+    X(FASTGELU)                                                                                              \
+    X(SILU)                                                                                                  \
+    X(ELU)                                                                                                   \
+    X(CELU)                                                                                                  \
+    X(LEAKYRELU)                                                                                             \
+    X(SOFTPLUS)                                                                                              \
+    X(HARDSWISH) X(HARDSIGMOID) X(HARDTANH) X(HARDSHRINK) X(SOFTSHRINK) X(THRESHOLD) X(MISH) X(LOGSIGMOID)
 /* Gradient, then the forward's input (the output for SIGMOIDB, TANHB, and where the parameter is_result says
  * so). HARDSWISHB1 is the one whose ends -3 and 3 belong to the middle. */
 #define EW_ACTIVATION2(X)                                                                                    \
     X(GELUB)                                                                                                 \
     X(GELUTANHB)                                                                                             \
     X(FASTGELUB)                                                                                             \
-    X(SILUB) X(ELUB) X(LEAKYRELUB) X(SOFTPLUSB) X(HARDSWISHB) X(HARDSWISHB1) X(HARDSIGMOIDB) X(HARDTANHB)    \
-        X(SHRINKB) X(THRESHOLDB) X(MISHB) X(LOGSIGMOIDB) X(SIGMOIDB) X(TANHB) X(LOGITB) X(PRELU) X(ADDRELU)  \
-            X(GLU) X(SWIGLU) X(GEGLU) X(GEGLUTANH)
+    X(SILUB)                                                                                                 \
+    X(ELUB)                                                                                                  \
+    X(LEAKYRELUB)                                                                                            \
+    X(SOFTPLUSB)                                                                                             \
+    X(HARDSWISHB)                                                                                            \
+    X(HARDSWISHB1)                                                                                           \
+    X(HARDSIGMOIDB)                                                                                          \
+    X(HARDTANHB) X(SHRINKB) X(THRESHOLDB) X(MISHB) X(LOGSIGMOIDB) X(SIGMOIDB) X(TANHB) X(LOGITB) X(PRELU)    \
+        X(ADDRELU) X(GLU) X(SWIGLU) X(GEGLU) X(GEGLUTANH)
 #define EW_ACTIVATION_ENUM(id) EWA_##id,
 enum ew_activation { EW_ACTIVATION1(EW_ACTIVATION_ENUM) EW_ACTIVATION2(EW_ACTIVATION_ENUM) EWA_COUNT };
 struct activation_kernels {
     ew_loop loop[EWA_COUNT][EWT_COUNT];
 };
 KERNEL_PICK(activation_kernels)
+
+/* clang-format on */
 
 /* GCC and clang both distrust an output that may be an input; element by element it may. */
 #if defined(__clang__)

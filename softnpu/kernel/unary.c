@@ -19,8 +19,7 @@
         }                                                                                                    \
     }
 
-/* ---- functions of the vector library
- * ------------------------------------------------------------------------------ */
+/* ---- functions of the vector library --------------------------------------------------------- */
 
 #define VECTOR(id)                                                                                           \
     static void id##_F32(int64_t n, void *const *p, int64_t index, const void *ctx)                          \
@@ -50,8 +49,7 @@ static void SIGMOID_F64(int64_t n, void *const *p, int64_t index, const void *ct
     vmath_sigmoid_f64(n, p[1], p[0]);
 }
 
-/* ---- floating point
- * --------------------------------------------------------------------------------------------------- */
+/* ---- floating point -------------------------------------------------------------------------- */
 
 #define FLOAT_LOOPS(T, real, f)                                                                              \
     LOOP(ABS, T, real, __builtin_fabs##f(a))                                                                 \
@@ -130,8 +128,7 @@ static double erf_inverse(double y)
 FLOAT_LOOPS(F32, float, f)
 FLOAT_LOOPS(F64, double, )
 
-/* ---- integers and bool
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- integers and bool ----------------------------------------------------------------------- */
 
 #define SIGNED_LOOPS(T)                                                                                      \
     LOOP(ABS, T, T##_t, a < 0 ? 0 - (T##_u)a : (T##_u)a)                                                     \
@@ -176,9 +173,7 @@ INTEGER_LOOPS(I64)
 INTEGER_LOOPS(U8)
 LOOP(COPY, BOOL, uint8_t, a)
 
-/* ---- complex
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- complex --------------------------------------------------------------------------------- */
 
 #define COMPLEX_LOOPS(T, real, f)                                                                            \
     LOOP(ABS, T, real, abs_##T##_t(a))                                                                       \
@@ -227,9 +222,7 @@ EXPM1_COMPLEX(C128, double, )
 COMPLEX_LOOPS(C64, float, f)
 COMPLEX_LOOPS(C128, double, )
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define FLOATS(id) [EWT_F32] = id##_F32, [EWT_F64] = id##_F64
 #define INTS(id)                                                                                             \

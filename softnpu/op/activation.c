@@ -41,8 +41,8 @@ ACTIVATION(tanh_backward, TANHB);
 ACTIVATION(logit_backward, LOGITB);
 ACTIVATION(add_relu, ADDRELU);
 
-/* ---- any function of one or two tensors and parameters: plan[0] the computing type, plan[1] the loop
- * ------------------ */
+/* ---- any function of one or two tensors and parameters: plan[0] the computing type, plan[1] the loop ----
+ */
 
 enum { MOST_PARAMETERS = 8 };
 
@@ -143,8 +143,7 @@ static int run_log_sigmoid(op_call *c)
     return e ? e : ew_run(c, o, 1, 1, activation_kernels()->loop[EWA_LOGSIGMOID][ew_type(t)], NULL);
 }
 
-/* ---- GELU in its two forms
- * ------------------------------------------------------------------------------------------------ */
+/* ---- GELU in its two forms ------------------------------------------------------------------- */
 
 /* "none" or "tanh"; null counts as "none". */
 static int approximation(const op_call *c, int arg, bool *tanh)
@@ -171,8 +170,7 @@ static int check_gelu_backward_v2(op_call *c)
     return e ? e : check_loop(c, tanh ? EWA_GELUTANHB : EWA_GELUB);
 }
 
-/* ---- PReLU: one weight, or one a channel (dimension 1)
- * ------------------------------------------------------------------------ */
+/* ---- PReLU: one weight, or one a channel (dimension 1) --------------------------------------- */
 
 enum { SELF_ARG = 0, WEIGHT_ARG = 1 };
 
@@ -277,7 +275,7 @@ static int run_prelu_backward(op_call *c)
 }
 
 /* ---- RReLU: (self, noise, lower, upper, training, seed, offset, out); in training noise receives the slopes
- * ----------- */
+ * ---- */
 
 enum { RR_SELF, RR_NOISE, RR_LOWER, RR_UPPER, RR_TRAINING, RR_SEED };
 

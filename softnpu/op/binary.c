@@ -30,8 +30,7 @@ static const struct binary b_add = {EWB_ADD, EWB_ADDA, EWP_SAME}, b_sub = {EWB_S
                            b_land = PLAIN(LAND, EWP_TRUTH), b_lor = PLAIN(LOR, EWP_TRUTH),
                            b_lxor = PLAIN(LXOR, EWP_TRUTH), b_isclose = PLAIN(ISCLOSE, EWP_DOUBLE);
 
-/* ---- shared by all: plan[0] the computing type, plan[1] the loop, plan[2] the promoted type
- * ---------------------------------------------------- */
+/* ---- shared by all: plan[0] the computing type, plan[1] the loop, plan[2] the promoted type ---- */
 
 static int check_as(op_call *c, int loop, enum ew_policy policy)
 {
@@ -91,8 +90,7 @@ static int run_binary(op_call *c)
     return run_as(c, b->policy == EWP_TRUTH ? ACL_BOOL : (aclDataType)c->plan[0], NULL);
 }
 
-/* ---- with alpha (argument 2)
- * ------------------------------------------------------------------------------------------ */
+/* ---- with alpha (argument 2) ----------------------------------------------------------------- */
 
 static bool is_one(const aclScalar *s)
 {
@@ -118,8 +116,7 @@ static int run_alpha(op_call *c)
     return run_as(c, t, alpha);
 }
 
-/* ---- division with a rounding mode (argument 2): 0 none, 1 towards zero, 2 down
- * -------------------------------------------- */
+/* ---- division with a rounding mode (argument 2): 0 none, 1 towards zero, 2 down -------------- */
 
 static int check_divmod(op_call *c)
 {
@@ -136,9 +133,7 @@ static int run_divmod(op_call *c)
     return run_as(c, (aclDataType)c->plan[0], NULL);
 }
 
-/* ---- the others
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- the others ------------------------------------------------------------------------------ */
 
 static int run_isclose(op_call *c)
 {
@@ -182,8 +177,7 @@ static int run_pow_scalar(op_call *c)
     return ew_run(c, o, 1, 1, loop, NULL);
 }
 
-/* ---- membership: (element, testElements, assumeUnique, invert, out), one of the first two a scalar
- * ---------------------- */
+/* ---- membership: (element, testElements, assumeUnique, invert, out), one of the first two a scalar ---- */
 
 /* out is the test's result for every element: its shape is the tensor's here. */
 static int check_is_in_scalar(op_call *c)

@@ -32,9 +32,7 @@ static int run_cast(op_call *c)
     return 0;
 }
 
-/* ---- fills
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- fills ----------------------------------------------------------------------------------- */
 
 static int fill(op_call *c, const aclScalar *value)
 {
@@ -75,8 +73,7 @@ static int run_fill_tensor(op_call *c)
     return 0;
 }
 
-/* ---- choice by a condition
- * ---------------------------------------------------------------------------------------------- */
+/* ---- choice by a condition ------------------------------------------------------------------- */
 
 static int select_run(op_call *c, const aclTensor *out, const aclTensor *condition, struct ew_operand a,
                       struct ew_operand b)

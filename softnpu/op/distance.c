@@ -11,8 +11,7 @@ static double order(double p)
     return p < 0 ? (double)INFINITY : p;
 }
 
-/* ---- cdist: x1 [batch, P, M], x2 [batch, R, M], out [batch, P, R]
- * ------------------------------------------------------ */
+/* ---- cdist: x1 [batch, P, M], x2 [batch, R, M], out [batch, P, R] ---------------------------- */
 
 struct pairs {
     const float *x1, *x2, *grad, *distance;
@@ -92,8 +91,7 @@ static int run_cdist(op_call *c)
     return 0;
 }
 
-/* ---- the gradient by x1: (grad, x1, x2, cdist, p, out), batches already expanded
- * --------------------------------------- */
+/* ---- the gradient by x1: (grad, x1, x2, cdist, p, out), batches already expanded ------------- */
 
 static int check_cdist_backward(op_call *c)
 {
@@ -151,8 +149,7 @@ static int run_cdist_backward(op_call *c)
     return 0;
 }
 
-/* ---- pdist: the pairs i < j of self's rows, in that order
- * ----------------------------------------------------------------- */
+/* ---- pdist: the pairs i < j of self's rows, in that order ------------------------------------ */
 
 static int check_pdist(op_call *c)
 {

@@ -38,8 +38,7 @@ struct plan {
     struct lane lane[EW_MAX];
 };
 
-/* ---- the plan
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static bool is_flat(const aclTensor *t, const aclTensor *out)
 {
@@ -165,8 +164,7 @@ static void place_buffers(struct plan *p)
     }
 }
 
-/* ---- transposed inputs
- * ------------------------------------------------------------------------------------------------- */
+/* ---- transposed inputs ----------------------------------------------------------------------- */
 
 /* From this many elements on, an input that runs across the output's rows is transposed into scratch first:
  * gathering it block by block would fetch each of its cache lines many times over. */
@@ -254,8 +252,7 @@ static int make_plan(op_call *c, struct plan *p, const struct ew_operand *o, acl
     return 0;
 }
 
-/* ---- the work
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the work -------------------------------------------------------------------------------- */
 
 enum direction { GATHER, SCATTER };
 
@@ -390,8 +387,7 @@ static void copy_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* ---- the short way: one block of plain operands
- * ------------------------------------------------------------------- */
+/* ---- the short way: one block of plain operands ---------------------------------------------- */
 
 /* The tensor's memory if it is contiguous, of the wanted type and of out's shape, else NULL. */
 static char *plain(const struct ew_operand *o, const aclTensor *out)

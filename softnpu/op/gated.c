@@ -46,8 +46,7 @@ static int run_gate(op_call *c, const aclTensor *out, const aclTensor *whole, in
     return ew_run(c, o, 1, 2, activation_kernels()->loop[loop][ew_type(t)], NULL);
 }
 
-/* ---- Glu, SwiGlu
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Glu, SwiGlu ----------------------------------------------------------------------------- */
 
 static int check_glu(op_call *c)
 {
@@ -60,9 +59,9 @@ static int run_glu(op_call *c)
     return run_gate(c, c->arg[2].t, c->arg[0].t, g->loop, g->function_left);
 }
 
-/* ---- gradients: outputs the two halves of the input's gradient; inputs gradient, what passed, what went
- * through ------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
+/* Outputs: the two halves of the input's gradient. Inputs: the gradient, what passed, what went through. */
 enum { D_PAST, D_THROUGH, GRAD, PAST, THROUGH };
 
 static double sigmoid(double x)
@@ -146,8 +145,7 @@ static int run_glu_backward(op_call *c)
                         g->loop == EWA_GLU ? glu_backward : swiglu_backward, NULL);
 }
 
-/* ---- GeGlu: approximate 0 none, 1 tanh; the gelu half is kept for the gradient
- * -------------------------------------------- */
+/* ---- GeGlu: approximate 0 none, 1 tanh; the gelu half is kept for the gradient --------------- */
 
 static int need_mode(const op_call *c, int arg)
 {
@@ -207,8 +205,7 @@ static int run_gelu_mul(op_call *c)
     return run_gate(c, c->arg[2].t, c->arg[0].t, s && !strcmp(s, "tanh") ? EWA_GEGLUTANH : EWA_GEGLU, true);
 }
 
-/* ---- ClippedSwiglu(x, groupIndex, dim, alpha, limit, bias, interleaved, out)
- * ------------------------------------------------ */
+/* ---- ClippedSwiglu(x, groupIndex, dim, alpha, limit, bias, interleaved, out) ----------------- */
 
 enum { CL_X, CL_GROUPS, CL_DIM, CL_ALPHA, CL_LIMIT, CL_BIAS, CL_INTERLEAVED, CL_OUT };
 

@@ -20,8 +20,7 @@ int op_fail(const op_call *c, int code, const char *fmt, ...)
     return rt_fail(code, "%s: %s", c->row->name, text);
 }
 
-/* ---- acceptance
- * ------------------------------------------------------------------------------------------------ */
+/* ---- acceptance ------------------------------------------------------------------------------ */
 
 static void list_dtypes(uint64_t mask, char *out, size_t cap)
 {
@@ -78,8 +77,7 @@ static int accept_tensor(op_call *c, int i, const aclTensor *t)
     return 0;
 }
 
-/* ---- copies of the arguments
- * ------------------------------------------------------------------------------------- */
+/* ---- copies of the arguments ----------------------------------------------------------------- */
 
 static const int no_memory = ACLNN_ERR_INNER_NULLPTR;
 
@@ -223,8 +221,7 @@ static int prepare(op_call *c, const op_arg *args)
     return e;
 }
 
-/* ---- the launch
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the launch ------------------------------------------------------------------------------ */
 
 /* First tensor that the call writes, NULL if it has none. */
 static const aclTensor *first_output(const op_call *c)

@@ -39,8 +39,7 @@ static int run_ternary(op_call *c)
     return ew_run(c, o, 1, 3, ternary_kernels()->loop[f->loop][ew_type(t)], value);
 }
 
-/* ---- clamp: either bound may be missing
- * --------------------------------------------------------------------------- */
+/* ---- clamp: either bound may be missing ------------------------------------------------------ */
 
 enum { SELF, LOW, HIGH };
 

@@ -138,8 +138,7 @@ static void a_data_dependent_shape_reaches_the_caller(void **state)
     test_drop(out);
 }
 
-/* ---- threads: prepared here, launched there, run on a stream; each thread its own accumulator
- * -------------------------- */
+/* ---- threads: prepared here, launched there, run on a stream; each thread its own accumulator ---- */
 
 enum { WORKERS = 4, CALLS = 3000 };
 struct hand {
@@ -225,8 +224,7 @@ static void executors_cross_threads(void **state)
     assert_int_equal(softnpu_launches() - before, (uint64_t)WORKERS * (uint64_t)ran);
 }
 
-/* ---- rows, counts, trace, faults
- * ----------------------------------------------------------------------------------------- */
+/* ---- rows, counts, trace, faults ------------------------------------------------------------- */
 
 static void rows_are_sorted_and_found(void **state)
 {

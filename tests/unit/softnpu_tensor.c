@@ -84,8 +84,7 @@ static void promotion_is_torchs(void **state)
     assert_int_equal(sn_promote(ACL_UINT16, ACL_UINT16), ACL_UINT16);
 }
 
-/* ---- conversion
- * ------------------------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
 extern const struct convert_kernels convert_kernels_base;
 
@@ -223,8 +222,7 @@ static void complex_parts(void **state)
     assert_true(real[0] == 0 && real[1] == 1 && real[2] == 0);
 }
 
-/* ---- objects and shapes
- * ------------------------------------------------------------------------------------------ */
+/* ---- objects and shapes ---------------------------------------------------------------------- */
 
 static void scalars_are_widened(void **state)
 {
