@@ -263,6 +263,15 @@ int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, con
     return rc;
 }
 
+void adapt_fragment(struct py_file *f, const struct adapt_options *o, bool imports, struct adapt_result *r)
+{
+    *r = (struct adapt_result){0};
+    struct adapt_site s = {.f = f, .o = o, .r = r};
+    if (enter_function(&s)) run_function(&s);
+    if (imports) run_file(&s);
+    vec_free(&s.args);
+}
+
 static void free_reasons(struct adapt_left *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) free(v[i].reason);

@@ -71,6 +71,9 @@ struct adapt_result {
  * text would not parse. */
 int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
                  struct adapt_result *r, struct err *e);
+/* A piece of a file, syntax errors and all: every line is adapted; text stays empty. imports: the backend's
+ * import belongs into this piece. */
+void adapt_fragment(struct py_file *f, const struct adapt_options *o, bool imports, struct adapt_result *r);
 void adapt_result_free(struct adapt_result *r);
 
 #endif

@@ -239,6 +239,23 @@ static bool leave_shared(struct adapt_site *s, const char *what)
     return true;
 }
 
+/* A default device that may hold here: `with torch.device(d):` or torch.set_default_device before the site.
+ */
+static bool follows_default(struct adapt_site *s)
+{
+    const struct py_file *f = s->f;
+    for (size_t i = 0; i < f->refs.len; i++) {
+        const struct py_ref *r = &f->refs.ptr[i];
+        bool before = r->at.start >= f->scopes.ptr[s->top].at.start && r->at.start < s->ref->at.start;
+        if (!before || !r->call) continue;
+        if (!strcmp(r->chain, "torch.set_default_device")) return true;
+        if (!strcmp(r->chain, "torch.device") && r->at.start >= 5 &&
+            !memcmp(f->text + r->at.start - 5, "with ", 5))
+            return true;
+    }
+    return false;
+}
+
 static bool leave_unclear(struct adapt_site *s)
 {
     const char *what = s->ref->chain;
@@ -250,6 +267,8 @@ static bool leave_unclear(struct adapt_site *s)
         adapt_leave(s, s->ref->at.row, "%s: its generator= must be on the same device", what);
     else if (call_keyword(s->f, &s->args, "pin_memory"))
         adapt_leave(s, s->ref->at.row, "%s: pinned memory is the host's", what);
+    else if (follows_default(s))
+        adapt_leave(s, s->ref->at.row, "%s: a default device set before it may hold here", what);
     else
         return leave_shared(s, what);
     return true;
@@ -355,7 +374,7 @@ bool rule_module(struct adapt_site *s)
 {
     if (!makes_module(s->f, s->ref)) return false;
     if (inside_module(s) || moves_with_module(s) || is_settled(s) || moved_later(s)) return true;
-    if (!has_state(s->f, s->ref, 0) || leave_shared(s, s->ref->chain)) return true;
+    if (!has_state(s->f, s->ref, 0) || leave_unclear(s)) return true;
     adapt_edit_add(s, s->ref->args.end, s->ref->args.end, device_move(s));
     return true;
 }

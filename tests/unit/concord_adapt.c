@@ -1,6 +1,7 @@
 /* concord_adapt.c - the adapting rules: the table's own examples, more pairs, what is left alone, twice is
  * once. */
 #include "concord/adapt/adapt.h"
+#include "concord/adapt/replay.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +142,7 @@ static void test_left(void **state)
         "torch.ones(*sizes)",
         "torch.rand(2, generator=g)",
         "torch.cuda.nvtx.mark('a')",
+        "with torch.device(d):\n            a = torch.ones(2)",
         "a = torch.ones(2, device=\"cpu\")\n        b = a + torch.ones(2)",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -238,6 +240,53 @@ static void test_device_generic(void **state)
     py_free(f);
 }
 
+/* One hunk a verdict: as people did, less than people did, other than people did, nothing. */
+static const char history[] = "diff --git a/test/test_a.py b/test/test_a.py\n"
+                              "--- a/test/test_a.py\n"
+                              "+++ b/test/test_a.py\n"
+                              "@@ -1,2 +1,3 @@\n"
+                              " import os\n"
+                              " import torch\n"
+                              "+import torch_npu\n"
+                              "@@ -10,3 +11,3 @@\n"
+                              "             z = 1\n"
+                              "     def test_b(self):\n"
+                              "-        a = torch.ones(2)\n"
+                              "+        a = torch.ones(2).npu()\n"
+                              "@@ -20,2 +21,2 @@\n"
+                              "-        a = torch.ones(2)\n"
+                              "-        b = other(2)\n"
+                              "+        a = torch.ones(2).npu()\n"
+                              "+        b = other(2).npu()\n"
+                              "@@ -30,2 +31,2 @@\n"
+                              "         a = torch.ones(2)\n"
+                              "-        b = torch.ones(2)\n"
+                              "+        b = torch.ones(2).npu()\n"
+                              "@@ -40,2 +41,2 @@\n"
+                              "         a = 1\n"
+                              "-        b = 2\n"
+                              "+        b = 3\n";
+
+static void test_replay(void **state)
+{
+    (void)state;
+    struct err e;
+    struct patch p;
+    struct replay r = {0};
+    assert_int_equal(patch_parse(&p, slice_str(history), &e), 0);
+    replay_patch(&p, &r);
+    static const enum replay_verdict verdicts[] = {REPLAY_exact, REPLAY_exact, REPLAY_subset,
+                                                   REPLAY_different, REPLAY_none};
+    assert_int_equal(r.hunks.len, 5);
+    for (size_t i = 0; i < 5; i++) assert_int_equal(r.hunks.ptr[i].verdict, verdicts[i]);
+    assert_int_equal(r.right[RULE_factory], 3);
+    assert_int_equal(r.wrong[RULE_factory], 1);
+    assert_int_equal(r.right[RULE_import], 1);
+    assert_string_equal(r.hunks.ptr[3].ours, "a = torch.ones(2).npu()");
+    replay_free(&r);
+    patch_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -245,7 +294,7 @@ int main(void)
         cmocka_unit_test(test_untouched),      cmocka_unit_test(test_left),
         cmocka_unit_test(test_style),          cmocka_unit_test(test_backend),
         cmocka_unit_test(test_import_place),   cmocka_unit_test(test_helpers),
-        cmocka_unit_test(test_device_generic),
+        cmocka_unit_test(test_device_generic), cmocka_unit_test(test_replay),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
