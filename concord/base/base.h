@@ -37,12 +37,15 @@ void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
-void *xmalloc(size_t n);
-void *xcalloc(size_t n, size_t size);
-void *xrealloc(void *p, size_t n);
-char *xstrdup(const char *s);
-char *xstrndup(const char *s, size_t n);
-char *xformat(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* What must not be NULL, said so that the compiler and the analyser know. */
+#define NEVER_NULL __attribute__((returns_nonnull))
+
+void *xmalloc(size_t n) NEVER_NULL;
+void *xcalloc(size_t n, size_t size) NEVER_NULL;
+void *xrealloc(void *p, size_t n) NEVER_NULL;
+char *xstrdup(const char *s) NEVER_NULL;
+char *xstrndup(const char *s, size_t n) NEVER_NULL;
+char *xformat(const char *fmt, ...) NEVER_NULL __attribute__((format(printf, 1, 2)));
 
 /* ---- buf: growable bytes ------------------------------------------------------------------------------ */
 
@@ -58,10 +61,10 @@ void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, int c);
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-void buf_clear(struct buf *b);            /* length 0, memory kept */
-void buf_free(struct buf *b);             /* back to BUF_INIT */
-const char *buf_str(const struct buf *b); /* never NULL */
-char *buf_take(struct buf *b);            /* ownership to the caller, b back to BUF_INIT; never NULL */
+void buf_clear(struct buf *b); /* length 0, memory kept */
+void buf_free(struct buf *b);  /* back to BUF_INIT */
+const char *buf_str(const struct buf *b) NEVER_NULL;
+char *buf_take(struct buf *b) NEVER_NULL; /* ownership to the caller, b back to BUF_INIT */
 
 /* ---- vec: growable array of any type: VEC(struct hunk) hunks = {0}; *vec_push(&hunks) = h; ------------- */
 
@@ -88,8 +91,8 @@ struct map {
     uint32_t *slots;
     size_t nslots;
 };
-void **map_put(struct map *m, const char *key);      /* the value slot, NULL inside when new */
-void *map_get(const struct map *m, const char *key); /* NULL when absent */
+void **map_put(struct map *m, const char *key) NEVER_NULL; /* the value slot, NULL inside when new */
+void *map_get(const struct map *m, const char *key);       /* NULL when absent */
 bool map_has(const struct map *m, const char *key);
 void map_free(struct map *m, void (*free_value)(void *)); /* free_value may be NULL */
 

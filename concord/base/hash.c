@@ -21,7 +21,7 @@ static void finish(EVP_MD_CTX *c, char out[65])
     unsigned n = 0;
     EVP_DigestFinal_ex(c, digest, &n);
     EVP_MD_CTX_free(c);
-    for (unsigned i = 0; i < 32; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    for (size_t i = 0; i < 32; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 void sha256_hex(const void *data, size_t n, char out[65])

@@ -137,7 +137,7 @@ static int decode_duration(struct reader *r, yaml_node_t *n, int64_t *out)
     static const struct {
         const char *unit;
         int64_t ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}};
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
     if (!is_plain(n) || is_null(n)) return mismatch(r, n, expected);
     char *end;
     errno = 0;
