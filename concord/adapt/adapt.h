@@ -41,6 +41,8 @@ extern const struct adapt_rule adapt_rules[RULE_COUNT];
 enum adapt_style {
     ADAPT_METHOD,  /* torch.ones(3).npu() */
     ADAPT_KEYWORD, /* torch.ones(3, device="npu") */
+    ADAPT_TO,      /* torch.ones(3).to("npu") */
+    ADAPT_STYLES
 };
 struct adapt_options {
     enum adapt_style style;
@@ -48,6 +50,10 @@ struct adapt_options {
     const char *import; /* "torch_npu" */
 };
 extern const struct adapt_options adapt_defaults;
+
+extern const char *const adapt_style_names[ADAPT_STYLES];
+/* The style that adapted text uses most for tensors without requires_grad; ADAPT_METHOD where it has none. */
+enum adapt_style adapt_style_of(struct py_file *f, const struct adapt_options *o);
 
 struct adapt_edit {
     enum adapt_rule_id rule;

@@ -223,17 +223,22 @@ static void replay_hunk(const struct patch *p, const struct hunk *h, const struc
     fragment_free(&g);
 }
 
-/* The style of a file is the one that its patch uses more often. */
+/* The style of a file is the one that its patch's added lines use most. */
 static enum adapt_style style_of(const struct patch *p, const struct patch_file *f)
 {
-    size_t method = 0, keyword = 0;
+    struct buf text = BUF_INIT;
+    buf_adds(&text, "import torch\n");
     for (uint32_t i = f->line; i < f->end; i++) {
         if (p->lines.ptr[i].kind != LINE_ADD) continue;
-        struct slice s = patch_line_content(p, i);
-        method += slice_has(s, ".npu()");
-        keyword += slice_has(s, "device=\"npu\"") && !slice_has(s, "requires_grad");
+        struct slice s = slice_trim(patch_line_content(p, i));
+        buf_add(&text, s.ptr, s.len);
+        buf_addc(&text, '\n');
     }
-    return keyword > method ? ADAPT_KEYWORD : ADAPT_METHOD;
+    struct py_file *added = py_parse("added", buf_str(&text), text.len);
+    enum adapt_style style = adapt_style_of(added, &adapt_defaults);
+    py_free(added);
+    buf_free(&text);
+    return style;
 }
 
 void replay_patch(const struct patch *p, struct replay *r)

@@ -14,6 +14,7 @@ const struct adapt_rule adapt_rules[] = {
 static_assert(sizeof adapt_rules / sizeof *adapt_rules == RULE_COUNT, "one row a rule");
 
 const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call", "name", "operation", "file", "test"};
+const char *const adapt_style_names[ADAPT_STYLES] = {"method", "keyword", "to"};
 const struct adapt_options adapt_defaults = {ADAPT_METHOD, "npu", "torch_npu"};
 
 static const char *leaf_of(const char *chain)
@@ -32,7 +33,8 @@ static char *device_keyword(const struct adapt_site *s)
 static char *device_move(const struct adapt_site *s)
 {
     const char *variable = device_variable(s);
-    return variable ? xformat(".to(%s)", variable) : xformat(".%s()", s->o->device);
+    if (variable) return xformat(".to(%s)", variable);
+    return s->o->style == ADAPT_TO ? xformat(".to(\"%s\")", s->o->device) : xformat(".%s()", s->o->device);
 }
 
 static void add_keyword(struct adapt_site *s, char *keyword)
@@ -194,14 +196,39 @@ bool rule_meets_tensor(struct adapt_site *s)
     return true;
 }
 
-/* In a module's __init__ everything moves with the module, when its instance does. */
-static bool moves_with_module(struct adapt_site *s)
+static bool is_init_of_module(struct adapt_site *s)
 {
     for (uint32_t at = s->ref->scope; at; at = s->f->scopes.ptr[at].parent)
         if (!strcmp(s->f->scopes.ptr[at].name, "__init__") &&
             is_module_class(s->f, s->f->scopes.ptr[at].parent))
             return true;
     return false;
+}
+
+static bool registers(const char *chain)
+{
+    static const char *const names[] = {"Parameter", "Buffer", "register_parameter", "register_buffer"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(leaf_of(chain), names[i])) return true;
+    return false;
+}
+
+/* Is the site an argument, at any depth, of a call that registers a parameter or a buffer? */
+static bool inside_register(const struct adapt_site *s)
+{
+    for (size_t i = 0; i < s->f->refs.len; i++) {
+        const struct py_ref *r = &s->f->refs.ptr[i];
+        if (r->call && r->args.start < s->ref->at.start && r->args.end >= s->ref->args.end &&
+            registers(r->chain))
+            return true;
+    }
+    return false;
+}
+
+/* In a module's __init__ parameters and buffers move with the instance; a plain tensor attribute does not. */
+static bool moves_with_module(struct adapt_site *s)
+{
+    return is_init_of_module(s) && inside_register(s);
 }
 
 /* `x = CALL` with an x.cuda() or x.to("npu") elsewhere in the function. */
@@ -287,6 +314,38 @@ bool rule_leaf_device(struct adapt_site *s)
     return true;
 }
 
+static bool follows_with(const struct py_file *f, uint32_t at, const char *fmt, const char *device)
+{
+    char *text = xformat(fmt, device);
+    bool found = f->len - at >= strlen(text) && !memcmp(f->text + at, text, strlen(text));
+    free(text);
+    return found;
+}
+
+enum adapt_style adapt_style_of(struct py_file *f, const struct adapt_options *o)
+{
+    size_t n[ADAPT_STYLES] = {0};
+    call_args a = {0};
+    for (size_t i = 0; i < f->refs.len; i++) {
+        const struct py_ref *r = &f->refs.ptr[i];
+        if (!r->call || !takes_device(py_resolve(f, r->scope, r->chain))) continue;
+        call_split(f, r->args, &a);
+        const struct call_arg *device = call_keyword(f, &a, "device");
+        if (device && !call_keyword(f, &a, "requires_grad")) {
+            char *text = xformat("\"%s\"", o->device);
+            n[ADAPT_KEYWORD] += text_is(f, device->value, device->end, text);
+            free(text);
+        }
+        n[ADAPT_METHOD] += follows_with(f, r->args.end, ".%s()", o->device);
+        n[ADAPT_TO] += follows_with(f, r->args.end, ".to(\"%s\")", o->device);
+    }
+    vec_free(&a);
+    enum adapt_style best = ADAPT_METHOD;
+    for (int i = 0; i < ADAPT_STYLES; i++)
+        if (n[i] > n[best]) best = (enum adapt_style)i;
+    return best;
+}
+
 bool rule_factory(struct adapt_site *s)
 {
     if (!makes_data(s->resolved)) return false;
@@ -313,7 +372,7 @@ static bool makes_module(struct py_file *f, const struct py_ref *r)
 
 static bool has_state(struct py_file *f, const struct py_ref *r, int depth);
 
-/* Does anything in the span make a parameter, a tensor or a module with some? */
+/* Does anything in the span make a parameter, a buffer or a module with some? */
 static bool span_has_state(struct py_file *f, struct py_span where, int depth)
 {
     for (size_t i = 0; i < f->refs.len; i++)
@@ -339,9 +398,10 @@ static bool class_has_state(struct py_file *f, uint32_t class, int depth)
 
 static bool has_state(struct py_file *f, const struct py_ref *r, int depth)
 {
-    const char *resolved = depth < 8 ? py_resolve(f, r->scope, r->chain) : NULL;
-    if (!resolved || !r->call) return false;
-    if (makes_data(resolved) || !strcmp(leaf_of(resolved), "Parameter")) return true;
+    if (!r->call || depth >= 8) return false;
+    if (registers(r->chain)) return true;
+    const char *resolved = py_resolve(f, r->scope, r->chain);
+    if (!resolved) return false;
     const char *leaf = leaf_of(resolved);
     bool container =
         !strcmp(leaf, "Sequential") || !strcmp(leaf, "ModuleList") || !strcmp(leaf, "ModuleDict");
@@ -373,7 +433,7 @@ static bool inside_module(struct adapt_site *s)
 bool rule_module(struct adapt_site *s)
 {
     if (!makes_module(s->f, s->ref)) return false;
-    if (inside_module(s) || moves_with_module(s) || is_settled(s) || moved_later(s)) return true;
+    if (inside_module(s) || is_init_of_module(s) || is_settled(s) || moved_later(s)) return true;
     if (!has_state(s->f, s->ref, 0) || leave_unclear(s)) return true;
     adapt_edit_add(s, s->ref->args.end, s->ref->args.end, device_move(s));
     return true;

@@ -106,20 +106,12 @@ static bool read_file(struct job *j)
     return false;
 }
 
-static uint32_t count(const struct buf *b, const char *what)
-{
-    uint32_t n = 0;
-    for (const char *at = buf_str(b); (at = strstr(at, what)); at += strlen(what)) n++;
-    return n;
-}
-
-/* The branch's own style, as the file's existing patch shows it; methods where it says nothing. */
+/* As asked, or as the file's existing patch shows it; methods where nothing says. */
 static enum adapt_style style_of(const struct job *j)
 {
-    const char *asked = j->q->style;
-    if (asked) return strcmp(asked, "keyword") ? ADAPT_METHOD : ADAPT_KEYWORD;
-    if (!j->old) return ADAPT_METHOD;
-    return count(&j->mine, "device=\"npu\"") > count(&j->mine, ".npu()") ? ADAPT_KEYWORD : ADAPT_METHOD;
+    for (int i = 0; j->q->style && i < ADAPT_STYLES; i++)
+        if (!strcmp(j->q->style, adapt_style_names[i])) return (enum adapt_style)i;
+    return j->old ? adapt_style_of(j->model, &adapt_defaults) : ADAPT_METHOD;
 }
 
 static void tell_edits(struct job *j)
@@ -181,8 +173,8 @@ static void adapt_one(struct job *j, const char *const *tests, size_t ntests)
     struct err e;
     if (!read_file(j)) return;
     struct adapt_options o = adapt_defaults;
-    o.style = style_of(j);
     j->model = py_parse(j->path, buf_str(&j->mine), j->mine.len);
+    o.style = style_of(j);
     if (adapt_source(j->model, tests, ntests, &o, &j->r, &e)) {
         fault(j, e.text);
         return;
@@ -287,6 +279,13 @@ static void request_free(struct request *q)
     free(q->apis);
 }
 
+static bool is_style(const char *name)
+{
+    for (int i = 0; i < ADAPT_STYLES; i++)
+        if (!strcmp(name, adapt_style_names[i])) return true;
+    return false;
+}
+
 int cmd_adapt(int argc, char **argv)
 {
     struct request q = {0};
@@ -299,7 +298,7 @@ int cmd_adapt(int argc, char **argv)
         {'f', "only", OPT_LIST, &q.only, "TEXT",
          "only files whose path has this text (repeatable, or commas)"},
         {0, "style", OPT_STRING, &q.style, "STYLE",
-         "method: torch.ones(3).npu(); keyword: torch.ones(3, device=\"npu\")"},
+         "method: .npu(), keyword: device=\"npu\", to: .to(\"npu\")"},
         {'n', "dry-run", OPT_FLAG, &q.dry_run, NULL, "list the edits, write no patch"},
         {0, "json", OPT_STRING, &q.json, "FILE", "write the listing as JSON"},
         {0},
@@ -312,8 +311,7 @@ int cmd_adapt(int argc, char **argv)
     if (argc < 2) die("adapt: name at least one API, e.g. torch.utils.checkpoint.checkpoint");
     if (!q.upstream) die("adapt: no source tree: give --upstream DIR");
     if (!q.out && !q.dry_run) die("adapt: say with --out DIR where the patches go, or --dry-run");
-    if (q.style && strcmp(q.style, "method") && strcmp(q.style, "keyword"))
-        die("adapt: --style: '%s' is not method or keyword", q.style);
+    if (q.style && !is_style(q.style)) die("adapt: --style: '%s' is not method, keyword or to", q.style);
     q.napis = (size_t)argc - 1;
     q.apis = xcalloc(q.napis, sizeof *q.apis);
     for (size_t i = 0; i < q.napis; i++)

@@ -81,6 +81,18 @@ static const struct {
      "class Net(nn.Module):\n            def __init__(self):\n                self.l = nn.Linear(1, 1)\n     "
      "   n = "
      "Net().npu()"},
+    {RULE_factory,
+     "class Net(nn.Module):\n            def __init__(self):\n                self.t = torch.ones(1)\n       "
+     " n = Net()",
+     "class Net(nn.Module):\n            def __init__(self):\n                self.t = torch.ones(1).npu()\n"
+     "        n = Net()"},
+    {RULE_module,
+     "class Net(nn.Module):\n            def __init__(self):\n                self.register_buffer('t', "
+     "torch.ones(1))\n"
+     "        n = Net()",
+     "class Net(nn.Module):\n            def __init__(self):\n                self.register_buffer('t', "
+     "torch.ones(1))\n"
+     "        n = Net().npu()"},
     {RULE_device_string, "a = b.to('cuda')", "a = b.to('npu')"},
     {RULE_device_string, "d = torch.device(\"cuda:1\")", "d = torch.device(\"npu:1\")"},
     {RULE_device_comparison, "if 'cuda' != x.device.type: pass", "if 'npu' != x.device.type: pass"},
@@ -163,6 +175,12 @@ static void test_style(void **state)
 {
     (void)state;
     struct adapt_options o = adapt_defaults;
+    o.style = ADAPT_TO;
+    expect("a = torch.ones(2)", "a = torch.ones(2).to(\"npu\")", &o);
+    const char *text = "import torch\ntorch.ones(2).to(\"npu\")\n";
+    struct py_file *f = py_parse("t.py", text, strlen(text));
+    assert_int_equal(adapt_style_of(f, &o), ADAPT_TO);
+    py_free(f);
     o.style = ADAPT_KEYWORD;
     expect("a = torch.tensor([1, 2], dtype=d)", "a = torch.tensor([1, 2], dtype=d, device=\"npu\")", &o);
     expect("a = torch.ones(\n            2,\n        )",
