@@ -3,9 +3,8 @@
 
 usage: patch.py CONCORD PATCHES TREE [MORE_PATCHES...]
 
-PATCHES is a folder of patches, TREE the source tree they are checked against; MORE_PATCHES are further folders for
-the audit.
-Each figure is the best of three. Nothing is asserted.
+PATCHES is a folder of patches, TREE the source tree they are checked against; MORE_PATCHES are further folders
+for the audit. Each figure is the best of three. Nothing is asserted.
 """
 
 import pathlib
@@ -43,8 +42,11 @@ def quiet(*argv: str, cwd: str | None = None) -> None:
 
 def big_patch(path: pathlib.Path, megabytes: int) -> None:
     """One patch over many files, about that big, that applies to nothing but parses."""
-    hunk = "@@ -{0},7 +{0},7 @@ def f():\n" + "".join(f"     context line {i}\n" for i in range(3))
-    hunk += "-    old = torch.ones(3)\n"
+    hunk = (
+        "@@ -{0},7 +{0},7 @@ def f():\n"
+        + "".join(f"     context line {i}\n" for i in range(3))
+        + "-    old = torch.ones(3)\n"
+    )
     hunk += '+    new = torch.ones(3, device="npu")\n' + "".join(f"     context line {i}\n" for i in range(3, 6))
     with path.open("w") as out:
         size = number = 0
@@ -60,7 +62,9 @@ def big_patch(path: pathlib.Path, megabytes: int) -> None:
 def peak_mb(*argv: str) -> float:
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
     code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
-    return float(subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True).stdout)
+    return float(
+        subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True).stdout
+    )
 
 
 def main() -> int:
@@ -75,10 +79,12 @@ def main() -> int:
 
     ours = best(lambda: quiet(concord, "patch", "check", "-q", "--root", tree, patches))
     theirs = best(git_loop, 1)
-    print(f"check {len(files)} patches: concord {ms(ours)}, git apply --check in a loop {ms(theirs)}: "
-          f"{ratio(ours, theirs)}")
-    further = [p for m in more for p in pathlib.Path(m).rglob("*") if p.suffix in (".patch", ".diff")]
-    count = len(files) + len(further)
+    print(
+        f"check {len(files)} patches: concord {ms(ours)}, loop of git apply --check {ms(theirs)}: {ratio(ours, theirs)}"
+    )
+    count = len(files) + sum(
+        len([p for p in pathlib.Path(m).rglob("*") if p.suffix in (".patch", ".diff")]) for m in more
+    )
     ours = best(lambda: quiet(concord, "audit", patches, *more))
     print(f"full audit of {count} patches: concord {ms(ours)}")
     with tempfile.TemporaryDirectory() as work:
@@ -86,10 +92,12 @@ def main() -> int:
         big_patch(big, 100)
         ours = best(lambda: quiet(concord, "patch", "check", "-q", str(big)))
         theirs = best(lambda: quiet("git", "apply", "--numstat", str(big)))
-        ours_mb = peak_mb(concord, "patch", "check", "-q", str(big))
-        theirs_mb = peak_mb("git", "apply", "--numstat", str(big))
-        print(f"parse a patch of 100 MB: concord {ms(ours)}, git apply --numstat {ms(theirs)}: {ratio(ours, theirs)}; "
-              f"peak memory {ours_mb:.0f} MB, git {theirs_mb:.0f} MB")
+        our_peak = peak_mb(concord, "patch", "check", "-q", str(big))
+        git_peak = peak_mb("git", "apply", "--numstat", str(big))
+        print(
+            f"parse a patch of 100 MB: concord {ms(ours)}, git apply --numstat {ms(theirs)}: {ratio(ours, theirs)}; "
+            f"peak memory {our_peak:.0f} MB, git {git_peak:.0f} MB"
+        )
         if subprocess.run(["which", "lsdiff"], capture_output=True, check=False).returncode == 0:
             theirs = best(lambda: quiet("lsdiff", str(big)))
             print(f"the same, patchutils lsdiff: {ms(theirs)}: {ratio(ours, theirs)}")

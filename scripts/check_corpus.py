@@ -3,14 +3,14 @@
 
 usage: check_corpus.py CONCORD [CORPUS [TREE]]
 
-CORPUS is a folder of patches (for instance a release branch's test_upstream), TREE an upstream source tree that some
-of them were made for. Without them there is nothing to check, which is said, and the status is 0. The corpus is read,
-never copied.
+CORPUS is a folder of patches (for instance a release branch's test_upstream), TREE an upstream source tree that
+some of them were made for. Without them there is nothing to check, which is said, and the status is 0. The
+corpus is read, never copied.
 
-Checked: git apply accepts what concord accepts, except where concord is stricter on purpose (each case printed with
-its rule); patches whose base blob is in TREE apply and give the recorded result; what repair mends is well formed
-and, applied, still gives the recorded result; printing what was parsed changes no byte (repair leaves a sound patch
-alone).
+Checked: git apply accepts what concord accepts, except where concord is stricter on purpose (each case printed
+with its rule); patches whose base blob is in TREE apply and give the recorded result; what repair mends is well
+formed and, applied, still gives the recorded result; printing what was parsed changes no byte (repair leaves a
+sound patch alone).
 """
 
 import collections
@@ -92,7 +92,9 @@ def agree_on_applying(concord: str, corpus: pathlib.Path, tree: str) -> int:
         if git == ours:
             alike += 1
         elif git:
-            stricter[sorted(r["target"] if r["outcome"] == "fault" else r["outcome"] for r in rows[str(path)])[0]] += 1
+            stricter[
+                sorted(r["target"] if r["outcome"] == "fault" else r["outcome"] for r in rows[str(path)])[0]
+            ] += 1
         else:
             laxer.append(path)
     print(f"applying: {alike} judged alike by git apply --check")

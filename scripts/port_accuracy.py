@@ -3,11 +3,11 @@
 
 usage: port_accuracy.py CONCORD FROM_TREE TO_TREE [EDITS_PER_FILE [with-base]]
 
-FROM_TREE and TO_TREE are two releases of one source tree (for instance torch/ of two wheels). In every Python file
-that both have and that differs, single statements inside functions are edited; the patch (three lines of context) is
-carried to the other release, by default without showing concord the file it was made from. An edit is right when the
-edited statement stands in the function of the same qualified name, judged by Python's own ast. Whatever is carried
-anywhere else counts as misplaced.
+FROM_TREE and TO_TREE are two releases of one source tree (for instance torch/ of two wheels). In every Python
+file that both have and that differs, single statements inside functions are edited; the patch (three lines of
+context) is carried to the other release, by default without showing concord the file it was made from. An edit
+is right when the edited statement stands in the function of the same qualified name, judged by Python's own
+ast. Whatever is carried anywhere else counts as misplaced.
 """
 
 import ast
@@ -132,11 +132,14 @@ def main() -> int:
                 right += 1
             else:
                 wrong += 1
-                found = where[i + 1] or "the module"
-                print(f"misplaced: {rel}:{i + 1}: in {found}, not {scope}: {lines[i].strip()[:80]}")
+                print(
+                    f"misplaced: {rel}:{i + 1}: in {where[i + 1] or 'the module'}, not {scope}: {lines[i].strip()[:80]}"
+                )
     conflicts = sum(row["outcome"] == "conflict" for row in rows)
-    print(f"{count} edits, {len(absent)} in functions that the target lacks: {right} right, {wrong} misplaced, "
-          f"{conflicts} conflicts; {100 * right / max(1, count - len(absent)):.1f}% of those with a place")
+    print(
+        f"{count} edits, {len(absent)} in functions that the target lacks: {right} right, {wrong} misplaced, "
+        f"{conflicts} conflicts; {100 * right / max(1, count - len(absent)):.1f}% of those with a place"
+    )
     return 1 if wrong else 0
 
 

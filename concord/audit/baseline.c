@@ -70,9 +70,9 @@ struct baseline *baseline_read(const char *path, struct err *e)
 
 static bool covers(const struct entry *entry, const struct finding *f)
 {
-    if (strcmp(entry->fields[FIELD_RULE], f->rule->name)) return false;
+    if (strcmp(entry->fields[FIELD_RULE], f->rule->name) != 0) return false;
     if (!strcmp(entry->fields[FIELD_PRINT], f->print)) return true;
-    if (strcmp(entry->fields[FIELD_PRINT], "*")) return false;
+    if (strcmp(entry->fields[FIELD_PRINT], "*") != 0) return false;
     const char *file = entry->fields[FIELD_FILE];
     size_t n = strlen(file), m = strlen(f->file);
     return n <= m && !strcmp(f->file + m - n, file) && (n == m || f->file[m - n - 1] == '/');

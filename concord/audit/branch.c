@@ -78,7 +78,7 @@ static bool survives(const struct patch *p, const struct hunk *h, const struct p
 static int check_kept(struct branch *b, const char *path, const git_oid *old_id, const struct patch *now,
                       struct err *e)
 {
-    struct patch old;
+    struct patch old = {0};
     if (load_blob(b, old_id, &old, e)) return -1;
     for (size_t i = 0; i < old.hunks.len; i++) {
         const struct hunk *h = &old.hunks.ptr[i];

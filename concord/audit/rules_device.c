@@ -301,7 +301,7 @@ static struct slice sets_device(const struct vline *l)
 {
     struct slice c = slice_trim(l->code);
     size_t self = slice_starts(c, "self.") ? 5 : 0, n = self + 6;
-    if (l->comment || l->in_string || c.len <= n || memcmp(c.ptr + self, "device", 6))
+    if (l->comment || l->in_string || c.len <= n || memcmp(c.ptr + self, "device", 6) != 0)
         return (struct slice){"", 0};
     while (n < c.len && (isalnum((unsigned char)c.ptr[n]) || c.ptr[n] == '_')) n++;
     struct slice rest = slice_trim((struct slice){c.ptr + n, c.len - n});

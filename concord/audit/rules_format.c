@@ -55,7 +55,7 @@ void rule_target_name(const struct rule *rule, const struct view *v, struct find
 {
     if (!v->f || !v->f->path || v->p->files.len != 1) return;
     char *named = patch_named_target(v->file);
-    if (named && strcmp(named, v->f->path))
+    if (named && strcmp(named, v->f->path) != 0)
         audit_finding_add(out, rule, v->file, v->f->line + 1, slice_str(v->f->path),
                           "changes %s, its name says %s", v->f->path, named);
     free(named);

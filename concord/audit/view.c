@@ -99,7 +99,7 @@ static char initial_quote(const struct view *v, size_t from, size_t to, uint8_t 
             if ((q != '"' && q != '\'') || !triple_at(t, i, q)) continue;
             if (!count++) {
                 first = q;
-                bool opens_expression = i > 0 && memchr("(=[,rfbuRFBU ", t.ptr[i - 1], 13);
+                bool opens_expression = i > 0 && strchr("(=[,rfbuRFBU ", t.ptr[i - 1]);
                 closes = before.ptr && !slice_ends(before, ":") && !slice_ends(before, "(") &&
                          !slice_ends(before, ",") && !opens_expression;
             }

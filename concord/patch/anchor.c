@@ -263,7 +263,7 @@ static bool same_alignment(const struct candidate *a, const struct candidate *b,
 static void try_drift(const struct target *g, const struct old_side *o, const double *w, double total,
                       int32_t drift, uint32_t from, uint32_t to, candidates *out)
 {
-    int64_t base = (int64_t)o->start + drift - SLACK, end = base + 2 * SLACK + (int64_t)o->lines.len;
+    int64_t base = (int64_t)o->start + drift - SLACK, end = base + (int64_t)2 * SLACK + (int64_t)o->lines.len;
     int64_t expected = base + SLACK + (int64_t)o->lines.len;
     if (base < from) base = from;
     if (end > to) end = to;

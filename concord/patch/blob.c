@@ -16,7 +16,7 @@ void blob_id(struct slice data, bool sha256, char *hex)
         !EVP_DigestFinal_ex(ctx, digest, &n))
         die("out of memory while hashing");
     EVP_MD_CTX_free(ctx);
-    for (unsigned int i = 0; i < n; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    for (unsigned int i = 0; i < n; i++) snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
 }
 
 bool blob_id_is_zero(const char *id)

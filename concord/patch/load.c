@@ -18,7 +18,7 @@ static int find_in(const char *dir, strings *out, struct err *e)
     int rc = dir_list(dir, &names, e);
     for (size_t i = 0; !rc && i < names.len; i++) {
         char *path = path_join(dir, names.ptr[i]);
-        if (path_is_dir(path) && strcmp(names.ptr[i], ".git"))
+        if (path_is_dir(path) && strcmp(names.ptr[i], ".git") != 0)
             rc = find_in(path, out, e);
         else if (is_patch_name(names.ptr[i]))
             *vec_push(out) = xstrdup(path);
@@ -63,7 +63,7 @@ char *patch_named_target(const char *path)
     const char *dot = strrchr(best, '.');
     char *name = xstrndup(best, (size_t)(dot - best));
     const char *base = strrchr(name, '/') + 1;
-    if (strcmp(dot, ".diff") || strchr(base, '.')) return name;
+    if (strcmp(dot, ".diff") != 0 || strchr(base, '.')) return name;
     char *with_py = xformat("%s.py", name);
     free(name);
     return with_py;

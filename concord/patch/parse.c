@@ -390,7 +390,7 @@ static void check_names(struct patch *p, struct patch_file *f, uint32_t old_line
             fault(p, FAULT_header_paths, lines[i], "the quoted name is malformed");
         else if (!f->path)
             f->path = xstrdup(path);
-        else if (strcmp(path, f->path) && !f->renamed && !f->copied)
+        else if (strcmp(path, f->path) != 0 && !f->renamed && !f->copied)
             fault(p, FAULT_header_paths, lines[i], "names '%.60s', another line '%.60s'", path, f->path);
         free(path);
     }
@@ -568,7 +568,7 @@ static void check_bytes(struct patch *p)
 static void take_bom(struct patch *p)
 {
     static const char bom[] = "\xef\xbb\xbf";
-    if (p->text.len < 3 || memcmp(p->text.ptr, bom, 3)) return;
+    if (p->text.len < 3 || memcmp(p->text.ptr, bom, 3) != 0) return;
     fault(p, FAULT_byte_order_mark, 0, "a byte order mark");
     p->lines.ptr[0].off = 3;
     p->lines.ptr[0].len -= 3;

@@ -106,7 +106,7 @@ static int list_folder(const char *root, const char *rel, strings *out, struct e
         char *path = *rel ? path_join(rel, names.ptr[i]) : xstrdup(names.ptr[i]),
              *full = path_join(root, path);
         struct stat st;
-        bool dir_too = !lstat(full, &st) && S_ISDIR(st.st_mode) && strcmp(names.ptr[i], ".git");
+        bool dir_too = !lstat(full, &st) && S_ISDIR(st.st_mode) && strcmp(names.ptr[i], ".git") != 0;
         if (dir_too)
             rc = list_folder(root, path, out, e);
         else if (S_ISREG(st.st_mode))
@@ -135,7 +135,7 @@ static int run(const char *const *argv, const char *what, struct err *e)
 {
     struct proc_result r = {0};
     static const char *const env[] = {"GIT_TERMINAL_PROMPT=0", "LC_ALL=C", NULL};
-    struct proc_spec spec = {.argv = argv, .env = env, .timeout_ms = 3600 * 1000, .merge = true};
+    struct proc_spec spec = {.argv = argv, .env = env, .timeout_ms = (int64_t)3600 * 1000, .merge = true};
     if (proc_run(&spec, &r, e)) return err_wrap(e, "%s", what);
     int rc = 0;
     if (r.status) {
@@ -201,8 +201,8 @@ static char *only_folder(const char *dir)
 {
     strings names = {0};
     char *found = xstrdup(dir);
-    if (!dir_list(dir, &names, NULL) && names.len == 1 && strcmp(names.ptr[0], "torch") &&
-        strcmp(names.ptr[0], "test")) {
+    if (!dir_list(dir, &names, NULL) && names.len == 1 && strcmp(names.ptr[0], "torch") != 0 &&
+        strcmp(names.ptr[0], "test") != 0) {
         char *path = path_join(dir, names.ptr[0]);
         if (path_is_dir(path)) {
             free(found);

@@ -198,7 +198,7 @@ static int replay(struct txn *t, struct err *e)
     if (path_exists(path)) {
         rc = file_read(path, &text, e);
         bool whole = !rc && text.len >= 4 && !strcmp(buf_str(&text) + text.len - 4, "end\n");
-        for (char *line = text.ptr, *next; whole && !rc && line && strcmp(line, "end\n"); line = next) {
+        for (char *line = text.ptr, *next; whole && !rc && line && strcmp(line, "end\n") != 0; line = next) {
             next = strchr(line, '\n');
             *next++ = '\0';
             rc = replay_line(t, line, e);
