@@ -241,11 +241,20 @@ static void run_file(struct adapt_site *s)
     }
 }
 
+static bool imports_shim(const struct py_file *f)
+{
+    for (size_t i = 0; i < f->bindings.len; i++)
+        if (f->bindings.ptr[i].kind == PYB_FROM && f->bindings.ptr[i].scope == 0 &&
+            str_ends(f->bindings.ptr[i].target, ".transfer_to_npu"))
+            return true;
+    return false;
+}
+
 int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
                  struct adapt_result *r, struct err *e)
 {
     *r = (struct adapt_result){0};
-    struct adapt_site s = {.f = f, .o = o, .r = r};
+    struct adapt_site s = {.f = f, .o = o, .r = r, .shim = o->shim || imports_shim(f)};
     uint8_t *mark = xcalloc(f->scopes.len, 1);
     mark_functions(f, tests, ntests, mark);
     if (f->error_row)
@@ -266,7 +275,7 @@ int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, con
 void adapt_fragment(struct py_file *f, const struct adapt_options *o, bool imports, struct adapt_result *r)
 {
     *r = (struct adapt_result){0};
-    struct adapt_site s = {.f = f, .o = o, .r = r};
+    struct adapt_site s = {.f = f, .o = o, .r = r, .shim = o->shim || imports_shim(f)};
     if (enter_function(&s)) run_function(&s);
     if (imports) run_file(&s);
     vec_free(&s.args);

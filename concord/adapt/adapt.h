@@ -48,6 +48,7 @@ struct adapt_options {
     enum adapt_style style;
     const char *device; /* "npu": the device's name and the method that moves to it */
     const char *import; /* "torch_npu" */
+    bool shim;          /* torch_npu.contrib's transfer_to_npu is imported, where the text does not show it */
 };
 extern const struct adapt_options adapt_defaults;
 

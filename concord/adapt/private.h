@@ -41,6 +41,7 @@ struct adapt_site {
     const char *resolved;                /* of ref, NULL when unknown */
     uint32_t top;                        /* the outermost function */
     bool shared;                         /* the function serves tests that are not adapted */
+    bool shim;                           /* torch.cuda's functions and .cuda() are redirected at run time */
     call_args args;                      /* of a call */
 };
 void adapt_edit_add(struct adapt_site *s, uint32_t start, uint32_t end, char *with);

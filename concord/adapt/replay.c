@@ -241,6 +241,14 @@ static enum adapt_style style_of(const struct patch *p, const struct patch_file 
     return style;
 }
 
+static bool adds_shim(const struct patch *p, const struct patch_file *f)
+{
+    for (uint32_t i = f->line; i < f->end; i++)
+        if (p->lines.ptr[i].kind == LINE_ADD && slice_has(patch_line_content(p, i), "import transfer_to_npu"))
+            return true;
+    return false;
+}
+
 void replay_patch(const struct patch *p, struct replay *r)
 {
     for (size_t i = 0; i < p->files.len; i++) {
@@ -251,6 +259,7 @@ void replay_patch(const struct patch *p, struct replay *r)
         }
         struct adapt_options o = adapt_defaults;
         o.style = style_of(p, f);
+        o.shim = adds_shim(p, f);
         bool import = true;
         for (uint32_t h = f->hunk; h < f->hunk_end; h++) replay_hunk(p, &p->hunks.ptr[h], &o, &import, r);
     }

@@ -15,7 +15,7 @@ static_assert(sizeof adapt_rules / sizeof *adapt_rules == RULE_COUNT, "one row a
 
 const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call", "name", "operation", "file", "test"};
 const char *const adapt_style_names[ADAPT_STYLES] = {"method", "keyword", "to"};
-const struct adapt_options adapt_defaults = {ADAPT_METHOD, "npu", "torch_npu"};
+const struct adapt_options adapt_defaults = {ADAPT_METHOD, "npu", "torch_npu", false};
 
 static const char *leaf_of(const char *chain)
 {
@@ -66,7 +66,7 @@ bool rule_device_generic(struct adapt_site *s)
 bool rule_torch_cuda(struct adapt_site *s)
 {
     const char *chain = s->ref->chain;
-    if (!str_starts(chain, "torch.cuda.")) return false;
+    if (s->shim || !str_starts(chain, "torch.cuda.")) return false;
     const char *name = chain + strlen("torch.cuda.");
     if (npu_has(name)) {
         uint32_t at = s->ref->at.start + (uint32_t)strlen("torch.");
@@ -83,7 +83,10 @@ bool rule_cuda_method(struct adapt_site *s)
 {
     const char *chain = s->ref->chain;
     if (!str_ends(chain, ".cuda") || !strcmp(chain, "torch.cuda")) return false;
-    adapt_edit_add(s, s->ref->at.end - 4, s->ref->at.end, xstrdup(s->o->device));
+    if (s->shim) return true;
+    const char *variable = s->args.len ? NULL : device_variable(s);
+    uint32_t start = s->ref->at.end - 4, end = variable ? s->ref->args.end : s->ref->at.end;
+    adapt_edit_add(s, start, end, variable ? xformat("to(%s)", variable) : xstrdup(s->o->device));
     return true;
 }
 
@@ -283,10 +286,19 @@ static bool follows_default(struct adapt_site *s)
     return false;
 }
 
+/* lengths = CALL: torch.nn.utils.rnn.pack_padded_sequence takes lengths on the CPU only. */
+static bool makes_lengths(const struct adapt_site *s)
+{
+    const char *t = s->f->text + s->ref->statement.start;
+    return !strncmp(t, "lengths = ", 10) && s->ref->at.start == s->ref->statement.start + 10;
+}
+
 static bool leave_unclear(struct adapt_site *s)
 {
     const char *what = s->ref->chain;
-    if (call_has_splat(s->f, &s->args))
+    if (makes_lengths(s))
+        adapt_leave(s, s->ref->at.row, "%s: packed sequences want their lengths on the CPU", what);
+    else if (call_has_splat(s->f, &s->args))
         adapt_leave(s, s->ref->at.row, "%s: * arguments may hold a device", what);
     else if (call_keyword(s->f, &s->args, "out"))
         adapt_leave(s, s->ref->at.row, "%s: out= decides the device", what);

@@ -48,6 +48,9 @@ static void tell_totals(const struct replay *r, size_t patches)
         if (r->right[i] + r->wrong[i])
             printf("%-24s %8zu %8zu\n", adapt_rules[i].name, r->right[i], r->wrong[i]);
     }
+    size_t r1 = right - r->right[RULE_import], w1 = wrong - r->wrong[RULE_import];
+    if (r1 + w1)
+        printf("%-24s %8zu %8zu  precision %.3f\n", "all but import", r1, w1, (double)r1 / (double)(r1 + w1));
     if (right + wrong)
         printf("%-24s %8zu %8zu  precision %.3f\n", "all", right, wrong,
                (double)right / (double)(right + wrong));

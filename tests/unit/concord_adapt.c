@@ -97,6 +97,7 @@ static const struct {
     {RULE_device_string, "d = torch.device(\"cuda:1\")", "d = torch.device(\"npu:1\")"},
     {RULE_device_comparison, "if 'cuda' != x.device.type: pass", "if 'npu' != x.device.type: pass"},
     {RULE_torch_cuda, "torch.cuda.manual_seed(3)", "torch.npu.manual_seed(3)"},
+    {RULE_cuda_method, IN_FUNCTION("return x.cuda()"), IN_FUNCTION("return x.to(device)")},
     {RULE_cuda_method, "a = torch.ones(2).cuda()", "a = torch.ones(2).npu()"},
 };
 
@@ -152,6 +153,7 @@ static void test_left(void **state)
     static const char *const lines[] = {
         "torch.ones(2, out=b)",
         "torch.ones(*sizes)",
+        "lengths = torch.tensor([3, 2])",
         "torch.rand(2, generator=g)",
         "torch.cuda.nvtx.mark('a')",
         "with torch.device(d):\n            a = torch.ones(2)",
@@ -187,11 +189,28 @@ static void test_style(void **state)
            "a = torch.ones(\n            2, device=\"npu\",\n        )", &o);
 }
 
+/* The shim redirects torch.cuda: those names stay, data still moves. */
+static void test_shim(void **state)
+{
+    (void)state;
+    struct adapt_result r;
+    struct py_file *f;
+    char *text = file_of("torch.cuda.synchronize(); a = b.cuda(); c = torch.ones(2)", true);
+    char *shim = xformat("from torch_npu.contrib import transfer_to_npu\n%s", text);
+    adapt(shim, &adapt_defaults, &r, &f);
+    assert_int_equal(r.edits.len, 1);
+    assert_int_equal(r.edits.ptr[0].rule, RULE_factory);
+    adapt_result_free(&r);
+    py_free(f);
+    free(shim);
+    free(text);
+}
+
 /* Another backend is three words. */
 static void test_backend(void **state)
 {
     (void)state;
-    struct adapt_options o = {ADAPT_METHOD, "foo", "torch_foo"};
+    struct adapt_options o = {ADAPT_METHOD, "foo", "torch_foo", false};
     expect_text("import torch\nclass TestA(TestCase):\n    def test_x(self):\n        return torch.ones(2)\n",
                 "import torch\nimport torch_foo\nclass TestA(TestCase):\n    def test_x(self):\n"
                 "        return torch.ones(2).foo()\n",
@@ -313,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_style),          cmocka_unit_test(test_backend),
         cmocka_unit_test(test_import_place),   cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_device_generic), cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_shim),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
