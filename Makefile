@@ -27,6 +27,7 @@ configure: setup
 	@test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 2; }
 
 build: configure
+	@test -x $(CONCORD) || echo 'build: compiling for the first time: a minute or two'
 	@ninja -C $(BUILD) -j $(JOBS) --quiet
 
 verify: build

@@ -43,7 +43,7 @@ else
         tests=(tests/device/test_smoke.py)
         [ "$release" != "${*: -1}" ] || tests=(tests/device)
         echo "== device tests on $release: ${tests[*]}"
-        PYTHONPATH=$site "$softnpu" run -- "$python" -m pytest -q -p no:cacheprovider -x --maxfail=20 "${tests[@]}" 2>&1 |
+        PYTHONPATH=$site "$softnpu" run -- "$python" -m pytest -q -p no:cacheprovider --maxfail=50 "${tests[@]}" 2>&1 |
             tee "$log" | tail -n 40
         passed=$((passed + $(count "$log" passed)))
         bad=$(($(count "$log" failed) + $(count "$log" 'errors?')))
