@@ -85,10 +85,10 @@ static size_t match_line(const struct patch *p, const struct hunk *h, uint32_t i
 {
     struct slice want = patch_line_content(p, i);
     bool newline = !patch_line_unterminated(p, i, h->end);
-    if (pre.len - at < want.len + newline || (!newline && at + want.len != pre.len)) return NO_MATCH;
+    size_t need = newline ? want.len + 1 : want.len;
+    if (pre.len < need || at > pre.len - need || (!newline && at + need != pre.len)) return NO_MATCH;
     if (want.len && memcmp(pre.ptr + at, want.ptr, want.len) != 0) return NO_MATCH;
-    if (newline && pre.ptr[at + want.len] != '\n') return NO_MATCH;
-    return at + want.len + newline;
+    return newline && pre.ptr[at + want.len] != '\n' ? NO_MATCH : at + need;
 }
 
 static bool has_trailing_context(const struct patch *p, const struct hunk *h)
