@@ -30,8 +30,7 @@ struct request {
     size_t by_rule[RULE_COUNT], nfiles, nleft, nnotes, faults;
 };
 
-/* ---- existing patches
- * -------------------------------------------------------------------------------------- */
+/* ---- existing patches -------------------------------------------------------------------------------- */
 
 static void read_existing(struct request *q)
 {
@@ -56,8 +55,7 @@ static const struct patch_file *section_of(const struct patch *p, const char *pa
     return NULL;
 }
 
-/* ---- one file
- * ---------------------------------------------------------------------------------------------- */
+/* ---- one file ---------------------------------------------------------------------------------------- */
 
 struct job {
     struct request *q;
@@ -197,8 +195,7 @@ static void job_free(struct job *j)
     free(j->path);
 }
 
-/* ---- the run
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the run ----------------------------------------------------------------------------------------- */
 
 static bool is_asked_for(const struct request *q, const char *path)
 {

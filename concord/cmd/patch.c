@@ -17,8 +17,7 @@ struct request {
     int64_t context, digits;
 };
 
-/* ---- shared
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- shared ------------------------------------------------------------------------------------------ */
 
 static void write_json(const char *file, json_t *value)
 {
@@ -67,8 +66,7 @@ static json_t *json_text(const char *s)
     return j;
 }
 
-/* ---- apply and reverse
- * --------------------------------------------------------------------------------------------- */
+/* ---- apply and reverse ------------------------------------------------------------------------------- */
 
 struct account {
     size_t changed, already, skipped, failed;
@@ -203,8 +201,7 @@ static int run_reverse(const struct request *q, int argc, char **argv)
     return apply_all(q, argc, argv, APPLY_REVERSE);
 }
 
-/* ---- show and check
- * --------------------------------------------------------------------------------------------------- */
+/* ---- show and check ---------------------------------------------------------------------------------- */
 
 static void show_patch(const char *path, const struct patch *p)
 {
@@ -293,8 +290,7 @@ static int run_check(const struct request *q, int argc, char **argv)
     return bad ? EXIT_FINDINGS : EXIT_OK;
 }
 
-/* ---- make and merge
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- make and merge ---------------------------------------------------------------------------------- */
 
 static uint32_t mode_of(const char *path)
 {
@@ -466,9 +462,7 @@ static int run_merge(const struct request *q, int argc, char **argv)
     return EXIT_OK;
 }
 
-/* ---- repair
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- repair ------------------------------------------------------------------------------------------ */
 
 static bool repair_one(const struct request *q, struct source *s, const char *path)
 {
@@ -509,9 +503,7 @@ static int run_repair(const struct request *q, int argc, char **argv)
     return left ? EXIT_FINDINGS : EXIT_OK;
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------- */
 
 #define SUBCOMMANDS(X)                                                                                       \
     X(apply, "PATCH...", "apply exactly, all or nothing")                                                    \

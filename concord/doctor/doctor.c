@@ -24,7 +24,7 @@ static void report(struct examination *x, const char *name, enum finding_status 
 /* First line of what a program prints, or NULL when it cannot be run. Owned. */
 static char *first_line(const char *const *argv)
 {
-    struct proc_spec spec = {.argv = argv, .timeout_ms = 30 * 1000};
+    struct proc_spec spec = {.argv = argv, .timeout_ms = 30000};
     struct proc_result r;
     struct err ignored;
     if (proc_run(&spec, &r, &ignored)) return NULL;

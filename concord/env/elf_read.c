@@ -150,6 +150,7 @@ static int read_object(struct elf_object *o, struct err *e)
         return bad(o, "no ELF file", e);
     if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB)
         return bad(o, "not 64-bit little-endian", e);
+    if (h.e_type != ET_DYN) return bad(o, "not of the type of shared objects", e);
     o->machine = h.e_machine;
     struct sections s = {0};
     find_sections(o->handle, &s);
@@ -184,7 +185,7 @@ bool elf_is_object(const char *path)
     if (fd < 0) return false;
     unsigned char h[EI_NIDENT + 2];
     bool ok = read(fd, h, sizeof h) == sizeof h && !memcmp(h, ELFMAG, SELFMAG) && h[EI_CLASS] == ELFCLASS64 &&
-              h[EI_DATA] == ELFDATA2LSB && h[EI_NIDENT] == ET_DYN;
+              h[EI_DATA] == ELFDATA2LSB && h[EI_NIDENT] == ET_DYN && !h[EI_NIDENT + 1];
     close(fd);
     return ok;
 }

@@ -369,7 +369,7 @@ static void emit_vtable(struct writer *w, const struct stub *s, uint64_t at)
     align_buf(&w->part[TEXT], 16);
     uint64_t stop = emit_stop(w, s);
     for (uint64_t i = 2; i < VTABLE_SLOTS; i++) relocate(w, at + 8 * i, 0, stop);
-    zeros(&w->part[DATA], VTABLE_SLOTS * 8);
+    zeros(&w->part[DATA], VTABLE_SLOTS * sizeof(uint64_t));
 }
 
 static size_t data_size(const struct stub *s)

@@ -127,7 +127,7 @@ static bool is_usable(const char *program)
 
 static bool succeeds(const char *const *argv, struct buf *why)
 {
-    struct proc_spec spec = {.argv = argv, .timeout_ms = 10 * QUICK_MS, .merge = true};
+    struct proc_spec spec = {.argv = argv, .timeout_ms = 10 * (int64_t)QUICK_MS, .merge = true};
     struct proc_result r;
     struct err e;
     bool ok = !proc_run(&spec, &r, &e) && r.status == 0;

@@ -164,8 +164,8 @@ static const char *chain(struct walk *w, TSNode n)
     return py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
 }
 
-static struct py_binding *bind(struct walk *w, enum py_binding_kind kind, const char *name,
-                               const char *target, struct py_span at)
+static struct py_binding *bind_name(struct walk *w, enum py_binding_kind kind, const char *name,
+                                    const char *target, struct py_span at)
 {
     struct py_binding *b = vec_push(&w->f->bindings);
     *b = (struct py_binding){name, target, kind, w->scope, 0, at, w->conditional > 0};
@@ -178,7 +178,7 @@ static void bind_pattern(struct walk *w, TSNode n)
     if (absent(n)) return;
     switch (kind_of(n)) {
     case K_identifier:
-        bind(w, PYB_OTHER, text_of(w->f, n), NULL, span(n));
+        bind_name(w, PYB_OTHER, text_of(w->f, n), NULL, span(n));
         return;
     case K_pattern_list:
     case K_tuple_pattern:
@@ -239,7 +239,7 @@ static void read_params(struct walk *w, uint32_t scope, TSNode list)
         if (absent(name) || kind_of(name) != K_identifier) continue;
         const char *text = text_of(w->f, name);
         *vec_push(&w->f->scopes.ptr[scope].params) = text;
-        bind(w, PYB_PARAM, text, NULL, span(p));
+        bind_name(w, PYB_PARAM, text, NULL, span(p));
     }
 }
 
@@ -293,7 +293,7 @@ static void visit_function(struct walk *w, TSNode n, TSNode decorated)
     w->f->scopes.ptr[scope].body = span(body);
     w->f->scopes.ptr[scope].is_async = !strncmp(w->f->text + ts_node_start_byte(n), "async", 5);
     add_decorators(w, scope, decorated);
-    bind(w, PYB_FUNCTION, text, NULL, span(n))->inner = scope;
+    bind_name(w, PYB_FUNCTION, text, NULL, span(n))->inner = scope;
     in_scope(w, scope, params, body);
 }
 
@@ -315,7 +315,7 @@ static void visit_class(struct walk *w, TSNode n, TSNode decorated)
         *vec_push(&w->f->scopes.ptr[scope].bases) = dotted ? dotted : "";
     }
     add_decorators(w, scope, decorated);
-    bind(w, PYB_CLASS, text, NULL, span(n))->inner = scope;
+    bind_name(w, PYB_CLASS, text, NULL, span(n))->inner = scope;
     in_scope(w, scope, (TSNode){0}, body);
 }
 
@@ -361,9 +361,9 @@ static void visit_import(struct walk *w, TSNode n)
         add_import(w, n, module);
         const char *top = py_intern(w->f, module, strcspn(module, "."));
         if (absent(alias))
-            bind(w, PYB_IMPORT, top, top, span(n));
+            bind_name(w, PYB_IMPORT, top, top, span(n));
         else
-            bind(w, PYB_IMPORT, text_of(w->f, alias), module, span(n));
+            bind_name(w, PYB_IMPORT, text_of(w->f, alias), module, span(n));
     }
 }
 
@@ -378,7 +378,7 @@ static void visit_from(struct walk *w, TSNode n)
         TSNode item = ts_node_named_child(n, i), alias = field(item, F_alias);
         if (ts_node_eq(item, from)) continue;
         if (kind_of(item) == K_wildcard_import) {
-            bind(w, PYB_STAR, "*", module, span(n));
+            bind_name(w, PYB_STAR, "*", module, span(n));
             continue;
         }
         const char *name = chain(w, absent(alias) ? item : field(item, F_name));
@@ -386,7 +386,7 @@ static void visit_from(struct walk *w, TSNode n)
         buf_clear(&w->scratch);
         buf_addf(&w->scratch, "%s.%s", module, name);
         const char *target = py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
-        bind(w, PYB_FROM, absent(alias) ? name : text_of(w->f, alias), target, span(n));
+        bind_name(w, PYB_FROM, absent(alias) ? name : text_of(w->f, alias), target, span(n));
     }
 }
 
@@ -406,7 +406,7 @@ static void visit_assignment(struct walk *w, TSNode n)
         target = call ? chain(w, field(right, F_function)) : NULL;
         kind = target ? PYB_INSTANCE : PYB_OTHER;
     }
-    bind(w, kind, text_of(w->f, left), target, span(n));
+    bind_name(w, kind, text_of(w->f, left), target, span(n));
 }
 
 static void add_ref(struct walk *w, TSNode n, TSNode call)
@@ -477,7 +477,7 @@ static void visit_conditional(struct walk *w, TSNode n, TSNode target)
 static void visit_outer_declaration(struct walk *w, TSNode n)
 {
     for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++)
-        bind(w, PYB_OUTER, text_of(w->f, ts_node_named_child(n, i)), NULL, span(n));
+        bind_name(w, PYB_OUTER, text_of(w->f, ts_node_named_child(n, i)), NULL, span(n));
 }
 
 static void visit_kind(struct walk *w, TSNode n)

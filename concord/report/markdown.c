@@ -113,8 +113,7 @@ static const char *kind_word(const struct page *p, enum device_kind kind)
     return p->lang == LANG_ZH ? zh[kind] : device_kind_name(kind);
 }
 
-/* ---- sections, in the order of sections[]
- * --------------------------------------------------------------------------- */
+/* ---- sections, in the order of sections[] ------------------------------------------------------------ */
 
 static void put_scope(const struct page *p)
 {

@@ -38,8 +38,7 @@ static const char *const state_names[] = {
     [CASE_PLANNED] = "planned", [CASE_RUNNING] = "running", [CASE_DONE] = "done"};
 _Static_assert(sizeof state_names / sizeof *state_names == CASE_STATES, "one name a state");
 
-/* ---- places
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------ */
 
 static char *journal_folder(void)
 {
@@ -96,8 +95,7 @@ char *journal_newest(void)
     return best;
 }
 
-/* ---- SQLite, shortened
- * --------------------------------------------------------------------------------------------- */
+/* ---- SQLite, shortened ------------------------------------------------------------------------------- */
 
 static int sql_error(const struct journal *j, struct err *e)
 {
@@ -162,8 +160,7 @@ static char *json_text(const json_t *value)
     return text ? text : xstrdup("");
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------- */
 
 static int read_version(struct journal *j, int *version, struct err *e)
 {
@@ -268,8 +265,7 @@ static int end_group(struct journal *j, int status, struct err *e)
     return status;
 }
 
-/* ---- a run's beginning
- * -------------------------------------------------------------------------------------------- */
+/* ---- a run's beginning ------------------------------------------------------------------------------- */
 
 static char *host_text(void)
 {
@@ -369,8 +365,7 @@ int journal_begin(struct journal *j, const struct plan *p, const char *command, 
     return end_group(j, status, e);
 }
 
-/* ---- transitions
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- transitions ------------------------------------------------------------------------------------- */
 
 int journal_release(struct journal *j, int64_t run, const struct release_record *r, struct err *e)
 {
@@ -418,9 +413,7 @@ int journal_resume(struct journal *j, int64_t run, struct err *e)
     return finish(j, st, e);
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------------------------- */
 
 int journal_last_run(struct journal *j, const char *campaign, int64_t *run, struct err *e)
 {

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the catalogue
- * ------------------------------------------------------------------------------------------ */
+/* ---- the catalogue ----------------------------------------------------------------------------------- */
 
 enum { COLUMNS = 5 };
 static const char *const header[COLUMNS] = {"api", "case", "passes", "en", "zh"};
@@ -95,8 +94,7 @@ const struct plan_case *plan_find(const struct plan_catalogue *c, const char *ap
     return NULL;
 }
 
-/* ---- the plan
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------------------- */
 
 void plan_free(struct plan *p)
 {

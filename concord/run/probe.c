@@ -35,8 +35,7 @@ void device_setup_free(struct device_setup *s)
     *s = (struct device_setup){0};
 }
 
-/* ---- what is there
- * ----------------------------------------------------------------------------------------- */
+/* ---- what is there ----------------------------------------------------------------------------------- */
 
 int probe_device_files(const char *dev)
 {
@@ -100,8 +99,7 @@ static char *find_launcher(const char *planted)
     return NULL;
 }
 
-/* ---- how to start
- * -------------------------------------------------------------------------------------------- */
+/* ---- how to start ------------------------------------------------------------------------------------ */
 
 static void push_words(strings *v, const char *const *words)
 {

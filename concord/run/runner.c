@@ -60,9 +60,7 @@ static int64_t memory_available(void)
     return kib << 10;
 }
 
-/* ---- cases
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- cases ------------------------------------------------------------------------------------------- */
 
 static struct case_record *next_case(const struct run_record *record, const struct release_record *release)
 {
@@ -102,9 +100,7 @@ static int give_up(struct loop *l, struct release_record *release, const char *w
     return status ? status : journal_commit(l->r->journal, e);
 }
 
-/* ---- a slot
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- a slot ------------------------------------------------------------------------------------------ */
 
 static int open_slot(struct loop *l, struct slot *s, struct release_record *release, struct err *e)
 {
@@ -160,8 +156,7 @@ static void order_marked(struct loop *l, struct slot *s)
     free(id);
 }
 
-/* ---- what workers say
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what workers say -------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -267,8 +262,7 @@ static int on_line(struct loop *l, struct slot *s, json_t *message, struct err *
     return 0;
 }
 
-/* ---- when a worker ends or hangs
- * -------------------------------------------------------------------------------------- */
+/* ---- when a worker ends or hangs --------------------------------------------------------------------- */
 
 static char *how_it_ended(const struct slot *s, int status, const char *words)
 {
@@ -327,8 +321,7 @@ static int on_late(struct loop *l, struct slot *s, struct err *e)
     return restart(l, s, "the worker did not answer", e);
 }
 
-/* ---- the loop
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------------- */
 
 /* Fills free slots with releases that have something to run. */
 static int fill(struct loop *l, struct err *e)

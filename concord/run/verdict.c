@@ -91,8 +91,7 @@ static const char *signal_name(int sig, char buf[16])
     return buf;
 }
 
-/* ---- the rules, tried in order: the first that applies decides
- * ----------------------------------------------- */
+/* ---- the rules, tried in order: the first that applies decides --------------------------------------- */
 
 struct facts {
     const json_t *done, *result, *proof;

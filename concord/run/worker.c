@@ -19,8 +19,7 @@ void worker_adopt_orphans(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* ---- starting
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------------- */
 
 static char *make_scratch(struct err *e)
 {
@@ -107,9 +106,7 @@ int worker_start(struct worker *w, const struct device_setup *setup, const char 
     return status;
 }
 
-/* ---- talking
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- talking ----------------------------------------------------------------------------------------- */
 
 int worker_send(struct worker *w, const json_t *message, struct err *e)
 {
@@ -197,9 +194,7 @@ char *worker_last_words(const struct worker *w)
     return line_at(text, text + (n ? n - 1 : 0));
 }
 
-/* ---- ending
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ------------------------------------------------------------------------------------------ */
 
 static bool is_live(pid_t pid)
 {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- data buffers
- * ---------------------------------------------------------------------------------------------- */
+/* ---- data buffers ------------------------------------------------------------------------------------ */
 
 ACL_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);
 ACL_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *b);
@@ -51,8 +50,7 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer *b)
     return b ? (uint32_t)b->size : 0;
 }
 
-/* ---- tensor descriptors
- * ------------------------------------------------------------------------------------------ */
+/* ---- tensor descriptors ------------------------------------------------------------------------------ */
 
 ACL_EXPORT aclTensorDesc *aclCreateTensorDesc(aclDataType dtype, int n, const int64_t *dims,
                                               aclFormat format);
@@ -186,8 +184,7 @@ aclError aclSetTensorConst(aclTensorDesc *d, void *data, size_t size)
     return ACL_SUCCESS;
 }
 
-/* ---- attributes: name, type and value, the last setting of a name counts
- * ------------------------------------------- */
+/* ---- attributes: name, type and value, the last setting of a name counts ----------------------------- */
 
 ACL_EXPORT aclopAttr *aclopCreateAttr(void);
 ACL_EXPORT void aclopDestroyAttr(const aclopAttr *a);

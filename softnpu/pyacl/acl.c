@@ -8,8 +8,7 @@
 
 #include "softnpu/include/acl/acl_rt.h"
 
-/* ---- arguments and results
- * ---------------------------------------------------------------------------------------- */
+/* ---- arguments and results --------------------------------------------------------------------------- */
 
 /* Converters for PyArg_ParseTuple: exact integers only, in range. */
 static int to_pointer(PyObject *o, void *out)
@@ -111,9 +110,7 @@ static PyObject *with_int(long long v, int code)
         return with_int(v, code);                                                                            \
     }
 
-/* ---- acl
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- acl --------------------------------------------------------------------------------------------- */
 
 static PyObject *init(PyObject *self, PyObject *args)
 {
@@ -149,9 +146,7 @@ static PyObject *get_version(PyObject *self, PyObject *args)
     return Py_BuildValue("(iiii)", major, minor, patch, code);
 }
 
-/* ---- acl.rt
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- acl.rt ------------------------------------------------------------------------------------------ */
 
 INT_TO_CODE(set_device, aclrtSetDevice)
 INT_TO_CODE(reset_device, aclrtResetDevice)
@@ -310,8 +305,7 @@ static PyObject *get_mem_info(PyObject *self, PyObject *args)
     return Py_BuildValue("(nni)", (Py_ssize_t)free_bytes, (Py_ssize_t)total, code);
 }
 
-/* ---- acl.util: addresses of host memory
- * ----------------------------------------------------------------------------------- */
+/* ---- acl.util: addresses of host memory -------------------------------------------------------------- */
 
 static PyObject *bytes_to_ptr(PyObject *self, PyObject *args)
 {
@@ -399,9 +393,7 @@ static PyObject *ptr_to_numpy(PyObject *self, PyObject *args)
     return array;
 }
 
-/* ---- the module
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- the module -------------------------------------------------------------------------------------- */
 
 #define F(name)                                                                                              \
     {                                                                                                        \

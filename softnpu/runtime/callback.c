@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* ---- aclrtLaunchHostFunc
- * ---------------------------------------------------------------------------------------- */
+/* ---- aclrtLaunchHostFunc ----------------------------------------------------------------------------- */
 
 struct host_task {
     struct rt_task task;
@@ -38,8 +37,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
                            false); /* never inline: the function may take the launching thread's locks */
 }
 
-/* ---- reports
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------- */
 
 struct report {
     struct rt_task task;

@@ -30,8 +30,7 @@ struct rt_context *rt_context_current(void)
     return c && c->magic == CTX_MAGIC ? c : NULL;
 }
 
-/* ---- process
- * --------------------------------------------------------------------------------------------------- */
+/* ---- process ----------------------------------------------------------------------------------------- */
 
 aclError aclInit(const char *configPath)
 {
@@ -69,8 +68,7 @@ __attribute__((destructor)) static void process_ends(void)
     atomic_store(&closing, true);
 }
 
-/* ---- contexts
- * -------------------------------------------------------------------------------------------------- */
+/* ---- contexts ---------------------------------------------------------------------------------------- */
 
 /* With the lock held. */
 static struct rt_context *make(int device, bool is_primary)
@@ -162,8 +160,7 @@ aclError aclrtGetPrimaryCtxState(int32_t device, uint32_t *flags, int32_t *activ
     return ACL_SUCCESS;
 }
 
-/* ---- devices
- * --------------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------- */
 
 aclError aclrtGetDeviceCount(uint32_t *count)
 {
@@ -248,8 +245,7 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peer)
     return ACL_SUCCESS;
 }
 
-/* ---- parameters
- * ------------------------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------------------- */
 
 #define NPARAMS ((int)ACL_OPT_STRONG_CONSISTENCY + 1)
 static atomic_llong process_param[NPARAMS];

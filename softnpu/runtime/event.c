@@ -75,8 +75,7 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *id)
     return ACL_SUCCESS;
 }
 
-/* ---- tasks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------- */
 
 struct event_task {
     struct rt_task task;
@@ -147,8 +146,7 @@ static struct event_task *new_task(struct rt_event *e, int (*run)(struct rt_task
     return t;
 }
 
-/* ---- recording and waiting
- * -------------------------------------------------------------------------------------------- */
+/* ---- recording and waiting --------------------------------------------------------------------------- */
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
@@ -199,9 +197,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEventWithTimeout(stream, event, !limit || limit > 2000000 ? -1 : limit * 1000);
 }
 
-/* ---- asking
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------------------------------------ */
 
 static bool complete_now(struct rt_event *e)
 {
@@ -278,8 +274,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
     return ACL_SUCCESS;
 }
 
-/* ---- values in device memory
- * ------------------------------------------------------------------------------------------------ */
+/* ---- values in device memory ------------------------------------------------------------------------- */
 
 struct value_task {
     struct rt_task task;

@@ -14,8 +14,7 @@
 /* A 910B4: public specifications and the values that the plugin's own tests expect. */
 enum { CUBE_CORES = 20, VECTOR_CORES = 40, AICPU_CORES = 7, L2_BYTES = 201326592, UB_BYTES = 196352 };
 
-/* ---- names and versions
- * ----------------------------------------------------------------------------------------- */
+/* ---- names and versions ------------------------------------------------------------------------------ */
 
 const char *aclrtGetSocName(void)
 {
@@ -54,12 +53,12 @@ aclError aclsysGetCANNVersion(int name, aclCANNPackageVersion *version)
 aclError aclsysGetVersionStr(char *package, char *version)
 {
     RT_NEED(package && version, ACL_ERROR_INVALID_PARAM);
-    strcpy(version, strcasecmp(package, "driver") ? CANN_VERSION : DRIVER_VERSION);
+    const char *text = strcasecmp(package, "driver") ? CANN_VERSION : DRIVER_VERSION;
+    memcpy(version, text, strlen(text) + 1); /* the interface does not say how much fits */
     return ACL_SUCCESS;
 }
 
-/* ---- capabilities
- * ------------------------------------------------------------------------------------------------ */
+/* ---- capabilities ------------------------------------------------------------------------------------ */
 
 aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo info, int64_t *value)
 {
@@ -148,8 +147,7 @@ aclError aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic)
     return ACL_SUCCESS;
 }
 
-/* ---- state
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------- */
 
 static int count_busy(struct rt_stream *s, void *n)
 {
@@ -197,8 +195,7 @@ aclError aclrtMemUceRepair(int32_t device, aclrtMemUceInfo *info, size_t n)
     return ACL_SUCCESS;
 }
 
-/* ---- core limits: kept and told, the software device's cores are the machine's
- * ----------------------------------------- */
+/* ---- core limits: kept and told, the software device's cores are the machine's ----------------------- */
 
 enum { NLIMITS = ACL_RT_DEV_RES_VECTOR_CORE + 1 };
 static const uint32_t cores[NLIMITS] = {CUBE_CORES, VECTOR_CORES};

@@ -12,8 +12,7 @@
 enum { RT_MAX_DEVICES = 16 };
 #define RT_CAPACITY ((uint64_t)32 << 30) /* a 910B4 has 32 GiB */
 
-/* ---- the windows (arena.c)
- * --------------------------------------------------------------------------------- */
+/* ---- the windows (arena.c) --------------------------------------------------------------------------- */
 
 /* Reserves the two windows and opens the device's memory object; 0 or an aclError. Safe to call again. */
 int rt_arena_open(int device);
@@ -31,8 +30,7 @@ uint64_t rt_arena_reserve_size(void);
 /* Gives the pages of [offset, offset+size) back to the system. */
 void rt_arena_discard(int device, uint64_t offset, uint64_t size);
 
-/* ---- heaps (heap.c): offsets in a range, 512-byte units. Not locked: callers hold a lock.
- * ------------------------- */
+/* ---- heaps (heap.c): offsets in a range, 512-byte units. Not locked: callers hold a lock. ------------ */
 
 struct rt_heap;
 struct rt_heap *rt_heap_new(uint64_t span, uint64_t unit);
@@ -48,8 +46,7 @@ uint64_t rt_heap_size(const struct rt_heap *h, uint64_t offset);
 /* Start of the live piece that contains offset, or -1. */
 int64_t rt_heap_find(const struct rt_heap *h, uint64_t offset);
 
-/* ---- device memory (memory.c)
- * ------------------------------------------------------------------------------- */
+/* ---- device memory (memory.c) ------------------------------------------------------------------------ */
 
 struct rt_memory_state {
     uint64_t total, used, peak;
@@ -67,8 +64,7 @@ void rt_vmm_reset(int device);
 /* This thread's recent message (without taking it), "" if none. */
 const char *rt_recent_message(void);
 
-/* ---- contexts (context.c)
- * ------------------------------------------------------------------------------------- */
+/* ---- contexts (context.c) ---------------------------------------------------------------------------- */
 
 struct rt_stream;
 struct rt_context {
@@ -96,8 +92,7 @@ int rt_device_count(void);
  * error. */
 bool rt_closing(void);
 
-/* ---- streams (stream.c)
- * ----------------------------------------------------------------------------------------- */
+/* ---- streams (stream.c) ------------------------------------------------------------------------------ */
 
 /* Work for the calling thread without a task: enter succeeds when the stream is idle, healthy and not traced
  * by a fault; then do the work and leave with its result. */
@@ -128,8 +123,7 @@ bool rt_task_cancelled(void);
 uint64_t rt_op_timeout_us(void);
 int rt_op_wait_timeout_s(void);
 
-/* ---- the wait point (wait.c): one lock and one condition for events, value waits and reports
- * ----------------------- */
+/* ---- the wait point (wait.c): one lock and one condition for events, value waits and reports --------- */
 
 /* Wakes waiters after something they may wait for has changed. Cheap when nobody waits. */
 void rt_wait_notify(void);
@@ -144,8 +138,7 @@ void rt_deadline_spec(uint64_t deadline_ns, struct timespec *out);
 /* Starts a thread that no asynchronous signal is delivered to (thread.c). name: at most 15 bytes. */
 bool rt_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *arg), void *arg);
 
-/* ---- copies (copy.c)
- * ------------------------------------------------------------------------------------------------ */
+/* ---- copies (copy.c) --------------------------------------------------------------------------------- */
 
 /* Address a copy may use: host memory as it is, device memory through the kernel window. */
 static inline void *rt_any_ptr(const void *p)
@@ -153,8 +146,7 @@ static inline void *rt_any_ptr(const void *p)
     return p && rt_is_device_ptr(p) ? rt_kernel_ptr(p) : (void *)(uintptr_t)p;
 }
 
-/* ---- what other processes see (usage.c)
- * ----------------------------------------------------------------------------- */
+/* ---- what other processes see (usage.c) -------------------------------------------------------------- */
 
 void rt_usage_update(int device, uint64_t used);
 

@@ -86,8 +86,7 @@ void rt_memory_reset(int device)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- device memory
- * ----------------------------------------------------------------------------------------------- */
+/* ---- device memory ----------------------------------------------------------------------------------- */
 
 static int out_of_memory(int device, size_t size)
 {
@@ -193,8 +192,7 @@ aclError aclrtGetMemUsageInfo(uint32_t device, aclrtMemUsageInfo *info, size_t n
     return ACL_SUCCESS;
 }
 
-/* ---- host memory: listed, so that pinned memory can be told from other host memory
- * -------------------------------- */
+/* ---- host memory: listed, so that pinned memory can be told from other host memory ------------------- */
 
 struct host_block {
     char *p;

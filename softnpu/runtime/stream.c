@@ -76,8 +76,7 @@ void rt_task_always(struct rt_task *task)
     task->run(task);
 }
 
-/* ---- running a task
- * ---------------------------------------------------------------------------------------- */
+/* ---- running a task ---------------------------------------------------------------------------------- */
 
 static void set_error(struct rt_stream *s, int code)
 {
@@ -117,8 +116,7 @@ static int run_task(struct rt_stream *s, struct rt_task *t)
     return code;
 }
 
-/* ---- inline work
- * ------------------------------------------------------------------------------------------- */
+/* ---- inline work ------------------------------------------------------------------------------------- */
 
 static bool take_inline(struct rt_stream *s)
 {
@@ -164,8 +162,7 @@ int rt_stream_leave(struct rt_stream *s, int code)
     return code;
 }
 
-/* ---- the stream's own thread
- * ------------------------------------------------------------------------------- */
+/* ---- the stream's own thread ------------------------------------------------------------------------- */
 
 static struct rt_task *pop(struct rt_stream *s)
 {
@@ -267,8 +264,7 @@ int rt_stream_push(aclrtStream stream, struct rt_task *task, bool small)
     return code;
 }
 
-/* ---- waiting
- * ------------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------- */
 
 struct goal {
     uint64_t finished;
@@ -346,8 +342,7 @@ void rt_stream_abort(struct rt_stream *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- making and ending streams
- * -------------------------------------------------------------------------------- */
+/* ---- making and ending streams ----------------------------------------------------------------------- */
 
 static void init_sync(struct rt_stream *s)
 {
@@ -486,8 +481,7 @@ int rt_stream_each(int device, const struct rt_context *ctx, int (*fn)(struct rt
     return first;
 }
 
-/* ---- the interface
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the interface ----------------------------------------------------------------------------------- */
 
 #define STREAM(s, handle)                                                                                    \
     int no_stream;                                                                                           \

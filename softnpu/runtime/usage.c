@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- this process's slots
- * ---------------------------------------------------------------------------------------- */
+/* ---- this process's slots ---------------------------------------------------------------------------- */
 
 static struct usage_table *table;
 static struct usage_slot *mine[RT_MAX_DEVICES];

@@ -31,8 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rt_heap *addresses;
 static struct mapping *mappings;
 
-/* ---- addresses
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------------------- */
 
 static bool open_addresses(void)
 {
@@ -85,8 +84,7 @@ aclError aclrtReleaseMemAddress(void *dev)
     return ACL_SUCCESS;
 }
 
-/* ---- physical memory
- * ------------------------------------------------------------------------------------------------ */
+/* ---- physical memory --------------------------------------------------------------------------------- */
 
 aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, int option, size_t *granularity)
 {
@@ -132,9 +130,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
     return ACL_SUCCESS;
 }
 
-/* ---- mapping
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- mapping ----------------------------------------------------------------------------------------- */
 
 static bool reserved(const char *at, uint64_t size)
 {
@@ -184,14 +180,16 @@ aclError aclrtMapMem(void *dev, size_t size, size_t offset, aclrtDrvMemHandle ha
     return code;
 }
 
-static void unmap(struct mapping **link)
+/* False when the kernel keeps the memory mapped: then the mapping stays on record too. */
+static bool unmap(struct mapping **link)
 {
     struct mapping *m = *link;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    if (mmap(m->at + rt_kernel_delta, m->size, PROT_NONE, flags, -1, 0) == MAP_FAILED) return false;
     *link = m->next;
     m->of->mapped--;
-    mmap(m->at + rt_kernel_delta, m->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-         -1, 0);
     free(m);
+    return true;
 }
 
 aclError aclrtUnmapMem(void *dev)
@@ -201,8 +199,9 @@ aclError aclrtUnmapMem(void *dev)
     struct mapping **link = &mappings;
     while (*link && (*link)->at != dev) link = &(*link)->next;
     bool found = *link != NULL;
-    if (found) unmap(link);
+    bool stays = found && !unmap(link);
     pthread_mutex_unlock(&lock);
+    if (stays) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtUnmapMem: the kernel keeps %p mapped", dev);
     if (!found && !rt_closing())
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnmapMem: nothing is mapped at %p", dev);
     return ACL_SUCCESS;
@@ -213,10 +212,7 @@ void rt_vmm_reset(int device)
 {
     pthread_mutex_lock(&lock);
     for (struct mapping **link = &mappings; *link;) {
-        if ((*link)->of->device == device)
-            unmap(link);
-        else
-            link = &(*link)->next;
+        if ((*link)->of->device != device || !unmap(link)) link = &(*link)->next;
     }
     pthread_mutex_unlock(&lock);
 }
