@@ -26,11 +26,15 @@ setup:
 configure: setup
 	@test -f $(BUILD)/build.ninja || cmake -G Ninja -S . -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 2; }
 
-build: configure
-	@test -x $(CONCORD) || echo 'build: compiling for the first time: a minute or two'
+build: programs
 	@ninja -C $(BUILD) -j $(JOBS) --quiet
 
-verify: build
+# What a user needs, without the tests.
+programs: configure
+	@test -x $(CONCORD) || echo 'build: compiling for the first time: a minute or two'
+	@ninja -C $(BUILD) -j $(JOBS) --quiet concord/all softnpu/all
+
+verify: programs
 	@$(CONCORD) verify $(CAMPAIGN) $(if $(VERSIONS),--versions $(VERSIONS))
 
 test: build
@@ -67,4 +71,4 @@ docs: build
 clean:
 	rm -rf build build-* build*.log
 
-.PHONY: test-conformance help setup configure build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
+.PHONY: test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
