@@ -147,6 +147,20 @@ static uint32_t asks_for_cpu(const struct py_file *f, uint32_t top)
     return row;
 }
 
+/* torch.nn.DataParallel's scatter is CUDA's own code: with tensors of another device it ends the process. */
+static uint32_t uses_data_parallel(struct py_file *f, uint32_t top)
+{
+    struct py_span at = f->scopes.ptr[top].at;
+    for (size_t i = 0; i < f->refs.len; i++) {
+        const struct py_ref *r = &f->refs.ptr[i];
+        if (r->at.start < at.start || r->at.end > at.end) continue;
+        const char *resolved = py_resolve(f, r->scope, r->chain);
+        if (resolved && str_starts(resolved, "torch.nn.") && str_ends(resolved, ".DataParallel"))
+            return r->at.row;
+    }
+    return 0;
+}
+
 /* A decorator that keeps a test on the CPU. */
 static bool is_cpu_only(const struct py_file *f, uint32_t scope)
 {
@@ -182,8 +196,12 @@ static bool enter_function(struct adapt_site *s)
     }
     uint32_t cpu = asks_for_cpu(s->f, s->top);
     if (cpu) adapt_leave(s, cpu, "the function names the CPU: moving the rest of it would mix devices");
-    if (!cpu) say_guards(s);
-    return !cpu;
+    uint32_t parallel = cpu ? 0 : uses_data_parallel(s->f, s->top);
+    if (parallel)
+        adapt_leave(s, parallel, "DataParallel is for CUDA only: the function needs another way to run");
+    if (cpu || parallel) return false;
+    say_guards(s);
+    return true;
 }
 
 static void run_site(struct adapt_site *s)

@@ -153,6 +153,7 @@ static void test_left(void **state)
     static const char *const lines[] = {
         "torch.ones(2, out=b)",
         "torch.ones(*sizes)",
+        "m = torch.nn.DataParallel(nn.Linear(2, 2))(torch.ones(2))",
         "lengths = torch.tensor([3, 2])",
         "torch.rand(2, generator=g)",
         "torch.cuda.nvtx.mark('a')",
