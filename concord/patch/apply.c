@@ -88,7 +88,10 @@ static size_t match_line(const struct patch *p, const struct hunk *h, uint32_t i
     size_t need = newline ? want.len + 1 : want.len;
     if (pre.len < need || at > pre.len - need || (!newline && at + need != pre.len)) return NO_MATCH;
     if (want.len && memcmp(pre.ptr + at, want.ptr, want.len) != 0) return NO_MATCH;
-    return newline && pre.ptr[at + want.len] != '\n' ? NO_MATCH : at + need;
+    /* The analyser loses pre.len of an empty file's literal, and with it the check above. */
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult)
+    bool ends = !newline || pre.ptr[at + want.len] == '\n';
+    return ends ? at + need : NO_MATCH;
 }
 
 static bool has_trailing_context(const struct patch *p, const struct hunk *h)
