@@ -30,11 +30,18 @@ aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch)
     return ACL_SUCCESS;
 }
 
-/* In the order of the interface's package names. */
-static const char *const packages[] = {"CANN",    "RUNTIME", "COMPILER",   "HCCL",
-                                       "TOOLKIT", "OPP",     "OPP_KERNEL", "DRIVER"};
-enum { NPACKAGES = sizeof packages / sizeof *packages, PACKAGE_DRIVER = 7 };
-_Static_assert(NPACKAGES == PACKAGE_DRIVER + 1, "the driver is the last package");
+/* The interface's package names, in its order. */
+enum {
+    PACKAGE_CANN,
+    PACKAGE_RUNTIME,
+    PACKAGE_COMPILER,
+    PACKAGE_HCCL,
+    PACKAGE_TOOLKIT,
+    PACKAGE_OPP,
+    PACKAGE_OPP_KERNEL,
+    PACKAGE_DRIVER,
+    NPACKAGES
+};
 
 aclError aclsysGetCANNVersion(int name, aclCANNPackageVersion *version)
 {
