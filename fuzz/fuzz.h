@@ -4,8 +4,10 @@
 
 #include "concord/patch/patch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +29,24 @@ static inline void fuzz_split(const uint8_t *data, size_t size, struct slice *pa
         parts[i] = (struct slice){at < end ? at : "", nul ? (size_t)(nul - at) : (size_t)(end - at)};
         at = nul ? nul + 1 : end;
     }
+}
+
+/* The input as a file, for what reads files: one of this process, written anew each time, gone at the end. */
+static char fuzz_path[64];
+static inline void fuzz_file_remove(void)
+{
+    unlink(fuzz_path);
+}
+static inline const char *fuzz_file(const uint8_t *data, size_t size)
+{
+    if (!fuzz_path[0]) {
+        snprintf(fuzz_path, sizeof fuzz_path, "/tmp/concord-fuzz.%ld", (long)getpid());
+        atexit(fuzz_file_remove);
+    }
+    unlink(fuzz_path);
+    FILE *f = fopen(fuzz_path, "wbx");
+    MUST(f && fwrite(data, 1, size, f) == size && !fclose(f));
+    return fuzz_path;
 }
 
 #endif

@@ -11,16 +11,28 @@ shift || true
 cmake -G Ninja -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DWITH_SOFTNPU=OFF -DWITH_TESTS=OFF -DWITH_FUZZ=ON \
     -DSANITIZE=address,undefined >/dev/null
 ninja -C build-fuzz --quiet
+# Seeds that are binaries are made, not kept.
+made=build-fuzz/seeds/elf
+mkdir -p "$made"
+link=(clang -O1 -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,-soname,libseed.so.1 -Wl,-z,noseparate-code
+    -Wl,-z,norelro -Wl,--build-id=none fuzz/library.c -lc)
+"${link[@]}" -Wl,-s -o "$made/small.so"
+"${link[@]}" -DPAD -o "$made/pad.so"
+
 targets=("$@")
 [ $# -gt 0 ] || for source in fuzz/fuzz_*.c; do targets+=("$(basename "$source" .c)"); done
 status=0
 for target in "${targets[@]}"; do
     corpus=build-fuzz/corpus/$target
     mkdir -p "$corpus"
+    seeds=()
+    for folder in fuzz/seeds/"${target#fuzz_}" build-fuzz/seeds/"${target#fuzz_}"; do
+        [ ! -d "$folder" ] || seeds+=("$folder")
+    done
     echo "$target: $seconds s"
     log=build-fuzz/$target.log
     if ! build-fuzz/fuzz/"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
-        -artifact_prefix="build-fuzz/$target." "$corpus" "fuzz/seeds/${target#fuzz_}" >"$log" 2>&1; then
+        -artifact_prefix="build-fuzz/$target." "$corpus" "${seeds[@]}" >"$log" 2>&1; then
         tail -n 30 "$log"
         status=1
     fi

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,6 +84,14 @@ static void set_version(versions *v, size_t index, const char *name, const char 
     v->ptr[index] = (struct version){name, file};
 }
 
+/* Entries are chained by distances; the last one's is 0, and a sound chain never goes back. */
+static bool step(int *at, GElf_Word next)
+{
+    if (!next || next > (GElf_Word)(INT_MAX - *at)) return false;
+    *at += (int)next;
+    return true;
+}
+
 static void read_verneed(struct elf_object *o, const struct sections *s, versions *v)
 {
     int at = 0;
@@ -90,12 +99,13 @@ static void read_verneed(struct elf_object *o, const struct sections *s, version
     GElf_Vernaux aux;
     for (size_t i = 0; i < s->nneed && gelf_getverneed(s->verneed, at, &need); i++) {
         const char *file = elf_strptr(o->handle, s->strings, need.vn_file);
-        int aux_at = at + (int)need.vn_aux;
+        int aux_at = at;
+        if (!step(&aux_at, need.vn_aux)) break;
         for (int k = 0; k < need.vn_cnt && gelf_getvernaux(s->verneed, aux_at, &aux); k++) {
             set_version(v, aux.vna_other & 0x7fff, elf_strptr(o->handle, s->strings, aux.vna_name), file);
-            aux_at += (int)aux.vna_next;
+            if (!step(&aux_at, aux.vna_next)) break;
         }
-        at += (int)need.vn_next;
+        if (!step(&at, need.vn_next)) break;
     }
 }
 
@@ -106,9 +116,10 @@ static void read_verdef(struct elf_object *o, const struct sections *s, versions
     GElf_Verdaux aux;
     for (size_t i = 0; i < s->ndef && gelf_getverdef(s->verdef, at, &def); i++) {
         bool base = def.vd_flags & VER_FLG_BASE;
-        if (!base && gelf_getverdaux(s->verdef, at + (int)def.vd_aux, &aux))
+        int aux_at = at;
+        if (!base && step(&aux_at, def.vd_aux) && gelf_getverdaux(s->verdef, aux_at, &aux))
             set_version(v, def.vd_ndx & 0x7fff, elf_strptr(o->handle, s->strings, aux.vda_name), NULL);
-        at += (int)def.vd_next;
+        if (!step(&at, def.vd_next)) break;
     }
 }
 
