@@ -57,14 +57,38 @@ static int tensor_of(const char *type, const aclTensorDesc *d, const aclDataBuff
     return *out ? 0 : rt_fail(ACL_ERROR_INVALID_PARAM, "%s: a tensor descriptor is not valid", type);
 }
 
+/* The list of integers that an input holds. Such inputs are host constants: the plugin builds them on the
+ * host and either gives them as the descriptor's constant or says that the buffer is host memory. */
+static int list_of(const char *type, const char *name, const aclTensorDesc *d, const aclDataBuffer *b,
+                   aclIntArray **out)
+{
+    const void *data = d->constant ? d->constant : b ? b->data : NULL;
+    size_t bytes = d->constant ? d->constant_size : b ? b->size : 0, n = 1;
+    for (int i = 0; i < d->shape.n; i++) n *= (size_t)d->shape.dim[i];
+    if (!d->constant && d->placement == 0)
+        return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: %s must be a host constant", type, name);
+    if ((d->dtype != ACL_INT32 && d->dtype != ACL_INT64) || n > SN_MAX_DIMS || bytes < n * sn_size(d->dtype))
+        return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: %s is not a list of integers", type, name);
+    int64_t v[SN_MAX_DIMS];
+    sn_convert(v, ACL_INT64, data, d->dtype, (int64_t)n);
+    *out = aclCreateIntArray(v, n);
+    return *out ? 0 : rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", type);
+}
+
 struct side {
     int n;
     const aclTensorDesc *const *desc;
     const aclDataBuffer *const *buffer;
 };
 
+static int side_of(uint8_t kind)
+{
+    if (kind == OPK_T || kind == OPK_TQ || kind == OPK_IAQ) return 0;
+    return kind == OPK_O || kind == OPK_OQ ? 1 : -1;
+}
+
 /* Arguments of a row: inputs, outputs, attributes, as the row has them in this order. Trailing inputs may be
- * left out. */
+ * left out. IAQ is an input that holds a list of integers, IA an attribute that is one. */
 static int collect(const op_row *row, const struct side *in, const struct side *out, const aclopAttr *attrs,
                    op_arg *args, aclTensor **made)
 {
@@ -72,13 +96,21 @@ static int collect(const op_row *row, const struct side *in, const struct side *
     const struct side *side[2] = {in, out};
     for (int i = 0; !r && i < row->nparam; i++) {
         uint8_t kind = row->param[i].kind;
-        int s = kind == OPK_T || kind == OPK_TQ ? 0 : kind == OPK_O || kind == OPK_OQ ? 1 : -1;
+        int s = side_of(kind);
         if (s < 0) {
             r = attr_arg(row, i, attrs, &args[i]);
             continue;
         }
         int k = taken[s]++;
-        if (k < side[s]->n) r = tensor_of(row->name, side[s]->desc[k], side[s]->buffer[k], &made[i]);
+        if (k >= side[s]->n) continue;
+        const aclTensorDesc *d = side[s]->desc[k];
+        if (kind == OPK_IAQ) {
+            aclIntArray *list = NULL;
+            if (d) r = list_of(row->name, row->param[i].name, d, side[s]->buffer[k], &list);
+            args[i].ia = list;
+            continue;
+        }
+        r = tensor_of(row->name, d, side[s]->buffer[k], &made[i]);
         args[i].t = made[i];
     }
     for (int s = 0; !r && s < 2; s++)
@@ -106,7 +138,8 @@ static int execute(const char *type, const struct side *in, const struct side *o
     if (!r) r = op_prepare(row, args, &workspace, &executor);
     for (int i = 0; i < row->nparam; i++) {
         if (made[i]) aclDestroyTensor(made[i]);
-        if (row->param[i].kind == OPK_IA && args[i].ia) aclDestroyIntArray(args[i].ia);
+        bool list = row->param[i].kind == OPK_IA || row->param[i].kind == OPK_IAQ;
+        if (list && args[i].ia) aclDestroyIntArray(args[i].ia);
     }
     return r ? r : op_launch(row, NULL, workspace, executor, stream);
 }

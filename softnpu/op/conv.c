@@ -1,29 +1,21 @@
 /* conv.c - convolutions of one to three spatial dimensions, transposed or not, and their gradients. */
+#include "softnpu/op/conv_problem.h"
 #include "softnpu/op/convolve.h"
 #include "softnpu/op/gemm.h"
 
 #include <string.h>
 
-/* A convolution as its operator states it: channel-first views, parameters per spatial dimension. */
-struct problem {
-    aclTensor input, weight, output; /* output: or its gradient */
-    int64_t stride[3], pad[3], pad_end[3], dilation[3], out_pad[3];
-    int64_t groups;
-    bool transposed;
-    int cube_math;
-};
-
 /* ---- reading the arguments
  * --------------------------------------------------------------------------------------- */
 
-static int32_t spatial(const struct problem *p)
+static int32_t spatial(const struct conv_problem *p)
 {
     return p->weight.rank - 2;
 }
 
 /* n values, one per spatial dimension or one for all, right aligned in out; missing dimensions keep what out
  * has. */
-static int read_array(const op_call *c, const struct problem *p, const aclIntArray *a, const char *what,
+static int read_array(const op_call *c, const struct conv_problem *p, const aclIntArray *a, const char *what,
                       int64_t least, int64_t *out)
 {
     int32_t n = spatial(p);
@@ -41,7 +33,7 @@ static int read_array(const op_call *c, const struct problem *p, const aclIntArr
 }
 
 /* Padding may also come as begin and end per dimension. */
-static int read_padding(const op_call *c, struct problem *p, const aclIntArray *a)
+static int read_padding(const op_call *c, struct conv_problem *p, const aclIntArray *a)
 {
     int32_t n = spatial(p);
     if (!a || (int64_t)a->n != 2 * n) {
@@ -57,16 +49,16 @@ static int read_padding(const op_call *c, struct problem *p, const aclIntArray *
     return 0;
 }
 
-static struct problem blank(void)
+struct conv_problem conv_blank(void)
 {
-    return (struct problem){.stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
+    return (struct conv_problem){.stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
 }
 
 /* Arguments stride, padding, dilation at s, s+1, s+2; transposed, output padding, groups after them. */
-static int read_problem(const op_call *c, struct problem *p, int input, int weight, int output, int s,
+static int read_problem(const op_call *c, struct conv_problem *p, int input, int weight, int output, int s,
                         int cube)
 {
-    *p = blank();
+    *p = conv_blank();
     p->input = *c->arg[input].t, p->weight = *c->arg[weight].t, p->output = *c->arg[output].t;
     p->transposed = c->arg[s + 3].i, p->groups = c->arg[s + 5].i, p->cube_math = (int)c->arg[cube].i;
     if (p->weight.rank < 3 || p->weight.rank > 5)
@@ -85,7 +77,8 @@ static int read_problem(const op_call *c, struct problem *p, int input, int weig
 /* ---- checks
  * ------------------------------------------------------------------------------------------------------ */
 
-static int64_t out_size(const struct problem *p, int32_t i) /* i: spatial dimension, right aligned in three */
+static int64_t out_size(const struct conv_problem *p,
+                        int32_t i) /* i: spatial dimension, right aligned in three */
 {
     int32_t d = p->weight.rank - 3 + i;
     int64_t in = p->input.dim[d], reach = p->dilation[i] * (p->weight.dim[d] - 1) + 1;
@@ -94,7 +87,7 @@ static int64_t out_size(const struct problem *p, int32_t i) /* i: spatial dimens
     return in + pads < reach ? -1 : (in + pads - reach) / p->stride[i] + 1;
 }
 
-static int check_channels(const op_call *c, const struct problem *p)
+static int check_channels(const op_call *c, const struct conv_problem *p)
 {
     char is[256], ws[256];
     int64_t in = p->input.dim[1], w0 = p->weight.dim[0], w1 = p->weight.dim[1];
@@ -105,7 +98,7 @@ static int check_channels(const op_call *c, const struct problem *p)
                    p->transposed ? ", transposed" : "");
 }
 
-static int check_shapes(const op_call *c, const struct problem *p)
+static int check_shapes(const op_call *c, const struct conv_problem *p)
 {
     char is[256], ws[256], os[256];
     int rc = check_channels(c, p);
@@ -126,7 +119,7 @@ static int check_shapes(const op_call *c, const struct problem *p)
                    sn_shape_str(&p->input, is), sn_shape_str(&p->weight, ws));
 }
 
-static int check_dtype(op_call *c, const struct problem *p)
+static int check_dtype(op_call *c, const struct conv_problem *p)
 {
     aclDataType t = sn_promote(sn_promote(p->input.dtype, p->weight.dtype), p->output.dtype);
     aclDataType compute = sn_compute(t);
@@ -139,7 +132,7 @@ static int check_dtype(op_call *c, const struct problem *p)
     return 0;
 }
 
-static int check_bias(const op_call *c, const struct problem *p, const aclTensor *bias)
+int conv_check_bias(const op_call *c, const struct conv_problem *p, const aclTensor *bias)
 {
     char bs[256];
     int64_t channels = p->output.dim[1];
@@ -165,7 +158,7 @@ static int check_limit(const op_call *c, const char *what, int64_t value, int64_
                    (long long)most);
 }
 
-static int check_limits(const op_call *c, const struct problem *p)
+static int check_limits(const op_call *c, const struct conv_problem *p)
 {
     int32_t n = spatial(p);
     const struct limit *l = &limits[n - 1][p->transposed];
@@ -181,7 +174,7 @@ static int check_limits(const op_call *c, const struct problem *p)
     return rc;
 }
 
-static int check_problem(op_call *c, const struct problem *p)
+int conv_check(op_call *c, const struct conv_problem *p)
 {
     int rc = check_shapes(c, p);
     if (!rc) rc = check_limits(c, p);
@@ -203,7 +196,7 @@ static void *cube_in(op_call *c, const aclTensor *t, aclDataType type, int cube_
 }
 
 /* The convolution of p's shapes; the caller sets the three buffers. */
-static struct conv make_conv(const op_call *c, const struct problem *p)
+static struct conv make_conv(const op_call *c, const struct conv_problem *p)
 {
     const aclTensor *big = p->transposed ? &p->output : &p->input,
                     *small = p->transposed ? &p->input : &p->output;
@@ -218,7 +211,7 @@ static struct conv make_conv(const op_call *c, const struct problem *p)
     return v;
 }
 
-static void forward(op_call *c, const struct problem *p, const aclTensor *bias)
+void conv_forward(op_call *c, const struct conv_problem *p, const aclTensor *bias)
 {
     struct conv v = make_conv(c, p);
     if (sn_numel(&p->output) == 0) return;
@@ -231,7 +224,8 @@ static void forward(op_call *c, const struct problem *p, const aclTensor *bias)
     op_out_done(c, &p->output, v.type, out);
 }
 
-static void grad_input(op_call *c, const struct problem *p, char *grad, char *weight, const aclTensor *out)
+static void grad_input(op_call *c, const struct conv_problem *p, char *grad, char *weight,
+                       const aclTensor *out)
 {
     struct conv v = make_conv(c, p);
     if (sn_numel(out) == 0) return;
@@ -242,7 +236,8 @@ static void grad_input(op_call *c, const struct problem *p, char *grad, char *we
     op_out_done(c, out, v.type, y);
 }
 
-static void grad_weight(op_call *c, const struct problem *p, char *grad, char *input, const aclTensor *out)
+static void grad_weight(op_call *c, const struct conv_problem *p, char *grad, char *input,
+                        const aclTensor *out)
 {
     struct conv v = make_conv(c, p);
     if (sn_numel(out) == 0) return;
@@ -281,7 +276,7 @@ static void bias_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void grad_bias(op_call *c, const struct problem *p, const char *grad, const aclTensor *out)
+static void grad_bias(op_call *c, const struct conv_problem *p, const char *grad, const aclTensor *out)
 {
     aclDataType type = (aclDataType)c->plan[0];
     int64_t spots = 1;
@@ -292,8 +287,8 @@ static void grad_bias(op_call *c, const struct problem *p, const char *grad, con
     op_out_done(c, out, type, b.out);
 }
 
-static void backward(op_call *c, const struct problem *p, const aclTensor *gi, const aclTensor *gw,
-                     const aclTensor *gb)
+void conv_backward(op_call *c, const struct conv_problem *p, const aclTensor *gi, const aclTensor *gw,
+                   const aclTensor *gb)
 {
     aclDataType type = (aclDataType)c->plan[0];
     char *grad = op_in(c, &p->output, type), *rounded = grad;
@@ -310,17 +305,17 @@ enum { CONV_BIAS = 2, CONV_STRIDE = 3, CONV_OUT = 9, CONV_CUBE = 10 };
 
 static int check_conv(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     int rc = read_problem(c, &p, 0, 1, CONV_OUT, CONV_STRIDE, CONV_CUBE);
-    if (!rc) rc = check_problem(c, &p);
-    return rc ? rc : check_bias(c, &p, c->arg[CONV_BIAS].t);
+    if (!rc) rc = conv_check(c, &p);
+    return rc ? rc : conv_check_bias(c, &p, c->arg[CONV_BIAS].t);
 }
 
 static int run_conv(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     read_problem(c, &p, 0, 1, CONV_OUT, CONV_STRIDE, CONV_CUBE);
-    forward(c, &p, c->arg[CONV_BIAS].t);
+    conv_forward(c, &p, c->arg[CONV_BIAS].t);
     return 0;
 }
 
@@ -338,9 +333,9 @@ static const aclTensor *wanted(const op_call *c, int i)
 
 static int check_conv_backward(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     int rc = read_problem(c, &p, 1, 2, 0, BACK_STRIDE, BACK_CUBE);
-    if (!rc) rc = check_problem(c, &p);
+    if (!rc) rc = conv_check(c, &p);
     if (!rc && c->arg[BACK_MASK].ba->n != 3)
         rc = op_fail(c, ACLNN_ERR_PARAM_INVALID, "outputMask needs 3 values");
     for (int i = 0; !rc && i < 3; i++) {
@@ -358,18 +353,18 @@ static int check_conv_backward(op_call *c)
 
 static int run_conv_backward(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     read_problem(c, &p, 1, 2, 0, BACK_STRIDE, BACK_CUBE);
-    backward(c, &p, wanted(c, 0), wanted(c, 1), wanted(c, 2));
+    conv_backward(c, &p, wanted(c, 0), wanted(c, 1), wanted(c, 2));
     return 0;
 }
 
 /* ---- aclnnConvDepthwise2d
  * ---------------------------------------------------------------------------------------- */
 
-static int read_depthwise(const op_call *c, struct problem *p)
+static int read_depthwise(const op_call *c, struct conv_problem *p)
 {
-    *p = blank();
+    *p = conv_blank();
     p->input = *c->arg[0].t, p->weight = *c->arg[1].t, p->output = *c->arg[7].t;
     p->groups = p->input.rank == 4 ? p->input.dim[1] : 0, p->cube_math = (int)c->arg[8].i;
     int rc = 0;
@@ -385,20 +380,20 @@ static int read_depthwise(const op_call *c, struct problem *p)
 
 static int check_depthwise(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     int rc = read_depthwise(c, &p);
     const aclIntArray *k = c->arg[2].ia;
     if (!rc && (k->n != 2 || k->v[0] != p.weight.dim[2] || k->v[1] != p.weight.dim[3]))
         rc = op_fail(c, ACLNN_ERR_PARAM_INVALID, "kernelSize does not match weight");
-    if (!rc) rc = check_problem(c, &p);
-    return rc ? rc : check_bias(c, &p, c->arg[3].t);
+    if (!rc) rc = conv_check(c, &p);
+    return rc ? rc : conv_check_bias(c, &p, c->arg[3].t);
 }
 
 static int run_depthwise(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     read_depthwise(c, &p);
-    forward(c, &p, c->arg[3].t);
+    conv_forward(c, &p, c->arg[3].t);
     return 0;
 }
 
@@ -413,9 +408,10 @@ static aclTensor permuted(const aclTensor *t, int a, int b, int d)
     return v;
 }
 
-static int read_tbc(const op_call *c, struct problem *p, int output, int input, int weight, int pad, int cube)
+static int read_tbc(const op_call *c, struct conv_problem *p, int output, int input, int weight, int pad,
+                    int cube)
 {
-    *p = blank();
+    *p = conv_blank();
     const int at[] = {input, weight, output};
     for (int i = 0; i < 3; i++)
         if (c->arg[at[i]].t->rank != 3)
@@ -430,25 +426,25 @@ static int read_tbc(const op_call *c, struct problem *p, int output, int input, 
 
 static int check_tbc(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     int rc = read_tbc(c, &p, 4, 0, 1, 3, 5);
-    if (!rc) rc = check_problem(c, &p);
-    return rc ? rc : check_bias(c, &p, c->arg[2].t);
+    if (!rc) rc = conv_check(c, &p);
+    return rc ? rc : conv_check_bias(c, &p, c->arg[2].t);
 }
 
 static int run_tbc(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     read_tbc(c, &p, 4, 0, 1, 3, 5);
-    forward(c, &p, c->arg[2].t);
+    conv_forward(c, &p, c->arg[2].t);
     return 0;
 }
 
 static int check_tbc_backward(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     int rc = read_tbc(c, &p, 0, 1, 2, 4, 5);
-    if (!rc) rc = check_problem(c, &p);
+    if (!rc) rc = conv_check(c, &p);
     if (!rc) rc = op_need_same_shape(c, 1, 6);
     if (!rc) rc = op_need_same_shape(c, 2, 7);
     return rc ? rc : op_need_shape(c, 8, &p.output.dim[1], 1);
@@ -456,10 +452,10 @@ static int check_tbc_backward(op_call *c)
 
 static int run_tbc_backward(op_call *c)
 {
-    struct problem p;
+    struct conv_problem p;
     read_tbc(c, &p, 0, 1, 2, 4, 5);
     aclTensor gi = permuted(c->arg[6].t, 1, 2, 0), gw = permuted(c->arg[7].t, 2, 1, 0);
-    backward(c, &p, &gi, &gw, c->arg[8].t);
+    conv_backward(c, &p, &gi, &gw, c->arg[8].t);
     return 0;
 }
 

@@ -300,6 +300,7 @@ static int run_equal(op_call *c)
 #define DIM_KEEP .dim = 1, .keep = 2
 static const struct reduce_spec
     reduce_sum = {RED_SUM, LIST_KEEP, .dtype = 3, .out = {4}},
+    reduce_sum_older = {RED_SUM, .dims = 1, .keep = 3, .out = {2}},
     reduce_mean = {RED_SUM, LIST_KEEP, .dtype = 3, .out = {4}, .floats = true, .finish = finish_mean},
     reduce_nansum = {RED_NANSUM, LIST_KEEP, .dtype = 3, .out = {4}},
     reduce_prod = {RED_PROD, .dtype = 1, .out = {2}},
@@ -328,4 +329,11 @@ static const struct reduce_spec
 
 #define OP_FILE "softnpu/op/reduce.inc"
 #define OP_TABLE op_rows_reduce
+#include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/reduce_older.inc"
+#define OP_TABLE op_rows_reduce_older
 #include "softnpu/op/rows.h"
