@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what rules say
- * ---------------------------------------------------------------------------------------- */
+/* ---- what rules say ---------------------------------------------------------------------------------- */
 
 static const char *scope_name(const struct adapt_site *s)
 {
@@ -41,8 +40,7 @@ void adapt_note(struct adapt_site *s, uint32_t row, const char *text)
     *vec_push(&s->r->notes) = (struct adapt_left){row, scope_name(s), xstrdup(text)};
 }
 
-/* ---- facts of the model
- * ------------------------------------------------------------------------------------ */
+/* ---- facts of the model ------------------------------------------------------------------------------ */
 
 bool is_module_class(struct py_file *f, uint32_t scope)
 {
@@ -88,8 +86,7 @@ const char *device_variable(const struct adapt_site *s)
     }
 }
 
-/* ---- which functions
- * --------------------------------------------------------------------------------------- */
+/* ---- which functions --------------------------------------------------------------------------------- */
 
 enum { OUT, WANTED, SHARED };
 

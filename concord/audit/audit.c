@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- findings
- * ------------------------------------------------------------------------------------------------ */
+/* ---- findings ---------------------------------------------------------------------------------------- */
 
 void audit_finding_add(struct findings *out, const struct rule *rule, const char *file, uint32_t line,
                        struct slice text, const char *fmt, ...)
@@ -57,8 +56,7 @@ void audit_findings_sort(struct findings *f)
     if (f->list.len) qsort(f->list.ptr, f->list.len, sizeof *f->list.ptr, by_place);
 }
 
-/* ---- one patch
- * ------------------------------------------------------------------------------------------------- */
+/* ---- one patch --------------------------------------------------------------------------------------- */
 
 static bool wanted(const struct audit_options *o, int rule)
 {
@@ -124,8 +122,7 @@ int audit_one(const char *file, const struct patch *p, const struct audit_option
     return 0;
 }
 
-/* ---- many patches
- * ------------------------------------------------------------------------------------------------- */
+/* ---- many patches ------------------------------------------------------------------------------------ */
 
 struct pool {
     const strings *paths;

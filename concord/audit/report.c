@@ -58,8 +58,7 @@ char *audit_report_json(const struct findings *f)
     return dump(list);
 }
 
-/* ---- SARIF
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- SARIF ------------------------------------------------------------------------------------------- */
 
 static json_t *sarif_rule(const struct rule *r)
 {
@@ -96,9 +95,7 @@ char *audit_report_sarif(const struct findings *f)
                           "driver", driver, "columnKind", "utf16CodeUnits", "results", results));
 }
 
-/* ---- rules
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rules ------------------------------------------------------------------------------------------- */
 
 void audit_report_rule(const struct rule *r, FILE *to)
 {

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- imports
- * ------------------------------------------------------------------------------------------------- */
+/* ---- imports ----------------------------------------------------------------------------------------- */
 
 static bool is_import(const struct vline *l)
 {
@@ -87,8 +86,7 @@ void rule_import_duplicate(const struct rule *rule, const struct view *v, struct
     }
 }
 
-/* ---- calls
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------- */
 
 /* A move to the device behind position at: ".npu(", ".cuda(", ".to(" with more than a dtype in it. */
 static bool move_at(const struct vline *l, size_t at)
@@ -177,8 +175,7 @@ void rule_npu_twice(const struct rule *rule, const struct view *v, struct findin
     }
 }
 
-/* ---- device arguments
- * -------------------------------------------------------------------------------------------- */
+/* ---- device arguments -------------------------------------------------------------------------------- */
 
 /* The value of the keyword device= in the line, empty when there is none. */
 static struct slice device_argument(const struct vline *l)
@@ -252,8 +249,7 @@ void rule_cpu_beside_device(const struct rule *rule, const struct view *v, struc
     }
 }
 
-/* ---- a device variable
- * ---------------------------------------------------------------------------------------------- */
+/* ---- a device variable ------------------------------------------------------------------------------- */
 
 static struct slice parameters(const struct vline *l)
 {

@@ -93,8 +93,7 @@ void rule_trailing_blank_added(const struct rule *rule, const struct view *v, st
     }
 }
 
-/* ---- against upstream
- * ------------------------------------------------------------------------------------------ */
+/* ---- against upstream -------------------------------------------------------------------------------- */
 
 static enum rule_id rule_of_outcome(enum apply_outcome o)
 {

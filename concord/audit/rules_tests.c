@@ -10,8 +10,7 @@ static bool is_code(const struct vline *l)
     return !l->blank && !l->comment && !l->in_string;
 }
 
-/* ---- assertions
- * ------------------------------------------------------------------------------------------------- */
+/* ---- assertions -------------------------------------------------------------------------------------- */
 
 static bool is_assertion(const struct vline *l)
 {
@@ -42,8 +41,7 @@ void rule_assertion_removed(const struct rule *rule, const struct view *v, struc
     }
 }
 
-/* ---- tests removed
- * ------------------------------------------------------------------------------------------------ */
+/* ---- tests removed ----------------------------------------------------------------------------------- */
 
 /* The name that "def test..." or "class Test..." or a class of tests defines; empty otherwise. */
 static struct slice defined_test(const struct vline *l)
@@ -101,8 +99,7 @@ void rule_test_removed(const struct rule *rule, const struct view *v, struct fin
     }
 }
 
-/* ---- unreached
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- unreached --------------------------------------------------------------------------------------- */
 
 static uint32_t next_new(const struct view *v, uint32_t i)
 {
@@ -183,9 +180,7 @@ void rule_exception_swallowed(const struct rule *rule, const struct view *v, str
     }
 }
 
-/* ---- skips
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- skips ------------------------------------------------------------------------------------------- */
 
 static bool is_word_end(char c)
 {

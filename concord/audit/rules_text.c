@@ -10,8 +10,7 @@ static bool is_code(const struct vline *l)
     return !l->blank && !l->comment && !l->in_string;
 }
 
-/* ---- tolerances
- * -------------------------------------------------------------------------------------------------- */
+/* ---- tolerances -------------------------------------------------------------------------------------- */
 
 static const char *const tolerance_names[] = {"atol", "rtol", "prec", "delta", "tol", "threshold"};
 
@@ -63,8 +62,7 @@ void rule_tolerance_widened(const struct rule *rule, const struct view *v, struc
     }
 }
 
-/* ---- dtype lists
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- dtype lists ------------------------------------------------------------------------------------- */
 
 static unsigned count_dtypes(struct slice code)
 {
@@ -100,8 +98,7 @@ void rule_dtypes_shortened(const struct rule *rule, const struct view *v, struct
     }
 }
 
-/* ---- expectations
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- expectations ------------------------------------------------------------------------------------ */
 
 /* Strict check, and the looser one that must not take its place. */
 static const struct {
@@ -151,9 +148,7 @@ void rule_expected_loosened(const struct rule *rule, const struct view *v, struc
     }
 }
 
-/* ---- CUDA faked
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- CUDA faked -------------------------------------------------------------------------------------- */
 
 /* The left side of an assignment statement, empty when the line is none. */
 static struct slice assigned(const struct vline *l)
@@ -196,8 +191,7 @@ void rule_cuda_forced(const struct rule *rule, const struct view *v, struct find
     }
 }
 
-/* ---- left lying about
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- left lying about -------------------------------------------------------------------------------- */
 
 static struct slice uncommented(const struct vline *l)
 {

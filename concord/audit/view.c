@@ -19,8 +19,7 @@ bool vline_removed(const struct vline *l)
     return l->kind == LINE_DEL;
 }
 
-/* ---- tokens
- * ------------------------------------------------------------------------------------------------ */
+/* ---- tokens ------------------------------------------------------------------------------------------ */
 
 static bool triple_at(struct slice s, size_t i, char q)
 {
@@ -133,8 +132,7 @@ static void mask_side(struct view *v, size_t from, size_t to, uint8_t skip)
     }
 }
 
-/* ---- the view
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the view ---------------------------------------------------------------------------------------- */
 
 static void add_hunk(struct view *v, uint32_t h, char **arena)
 {
@@ -215,8 +213,7 @@ void view_free(struct view *v)
     if (v->post) py_free(v->post);
 }
 
-/* ---- questions rules ask
- * --------------------------------------------------------------------------------------- */
+/* ---- questions rules ask ----------------------------------------------------------------------------- */
 
 static bool is_name_char(char c)
 {

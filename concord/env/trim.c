@@ -76,7 +76,8 @@ static const struct behaviour {
     /* ProcessGroupNCCL::Options(bool): torch 2.13 makes one at import, the default of an argument. It is
      * never used, and must not be destroyed as the real one is. */
     {"_ZN4c10d16ProcessGroupNCCL7OptionsC1Eb", STUB_HOLLOW, 0, "_ZTIN4c10d16ProcessGroupNCCL7OptionsE"},
-    /* c10::cuda::device_count(), hasPrimaryContext(int8_t): asked on every machine. GetDevice, SetDevice: no device. */
+    /* c10::cuda::device_count(), hasPrimaryContext(int8_t): asked on every machine. GetDevice, SetDevice: no
+       device. */
     {"_ZN3c104cuda12device_countEv", STUB_VALUE, 0, NULL},
     {"_ZN3c104cuda17hasPrimaryContextEa", STUB_VALUE, 0, NULL},
     {"_ZN3c104cuda9GetDeviceEPa", STUB_VALUE, 100, NULL},
@@ -129,11 +130,13 @@ static bool is_cuda_code(const char *file)
     return false;
 }
 
-/* From torch 2.13 on, allocators register the keys of their settings, each once in a process: libc10_cuda and a plugin's
- * allocator name the same keys, and the second to load fails. A CPU build has no libc10_cuda; here it goes then. */
+/* From torch 2.13 on, allocators register the keys of their settings, each once in a process: libc10_cuda and
+ * a plugin's allocator name the same keys, and the second to load fails. A CPU build has no libc10_cuda; here
+ * it goes then. */
 static bool registers_allocator_keys(const struct elf_object *o)
 {
-    static const char hook[] = "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig19getConfigParserHookB5cxx11Ev";
+    static const char hook[] =
+        "_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig19getConfigParserHookB5cxx11Ev";
     if (!o->soname || strcmp(o->soname, "libc10_cuda.so") != 0) return false;
     for (size_t i = 0; i < o->symbols.len; i++)
         if (!strcmp(o->symbols.ptr[i].name, hook)) return true;

@@ -11,8 +11,7 @@
 
 enum { MAX_OCCURRENCES = 400, MAX_DRIFTS = 40, SLACK = 40 };
 
-/* ---- the target's index
- * -------------------------------------------------------------------------------------------- */
+/* ---- the target's index ------------------------------------------------------------------------------ */
 
 static uint64_t hash_line(struct slice s)
 {
@@ -89,8 +88,7 @@ uint32_t target_count(const struct target *g, struct slice line)
     return n;
 }
 
-/* ---- matching lines
- * -------------------------------------------------------------------------------------------------- */
+/* ---- matching lines ---------------------------------------------------------------------------------- */
 
 static bool alike(struct slice a, struct slice b)
 {
@@ -109,9 +107,7 @@ enum match_quality match_lines(struct slice a, struct slice b)
     return alike(a, b) ? MATCH_ALIKE : MATCH_NONE;
 }
 
-/* ---- weights
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------------------------- */
 
 /* Rare lines say more; lines to be removed and the neighbours of edits matter more. */
 static double weight(const struct target *g, const struct old_line *l)
@@ -130,9 +126,7 @@ static double quality_share(enum match_quality q)
     return share[q];
 }
 
-/* ---- votes
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- votes ------------------------------------------------------------------------------------------- */
 
 struct vote {
     int32_t drift;
@@ -182,9 +176,7 @@ static void count_votes(votes *v)
     qsort(v->ptr, v->len, sizeof *v->ptr, by_weight);
 }
 
-/* ---- alignment
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- alignment --------------------------------------------------------------------------------------- */
 
 struct grid {
     size_t rows, cols;

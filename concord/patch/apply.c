@@ -54,8 +54,7 @@ static struct side from_side(const struct hunk *h, bool reverse)
                    : (struct side){reverse, h->old_start, h->old_len};
 }
 
-/* ---- walking the file
- * ---------------------------------------------------------------------------------------- */
+/* ---- walking the file -------------------------------------------------------------------------------- */
 
 struct walk {
     struct slice pre;
@@ -164,8 +163,7 @@ static bool apply_hunks(const struct patch *p, const struct patch_file *f, struc
     return true;
 }
 
-/* ---- why it does not fit
- * ---------------------------------------------------------------------------------------- */
+/* ---- why it does not fit ----------------------------------------------------------------------------- */
 
 /* The from side of a hunk as bytes, without skip context lines at either end. */
 static void from_image(const struct patch *p, const struct hunk *h, bool reverse, uint32_t skip,
@@ -221,8 +219,7 @@ static void explain(const struct patch *p, struct slice pre, bool reverse, struc
     }
 }
 
-/* ---- one section
- * -------------------------------------------------------------------------------------------------- */
+/* ---- one section ------------------------------------------------------------------------------------- */
 
 static bool ids_usable(const char *id)
 {

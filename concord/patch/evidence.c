@@ -108,8 +108,7 @@ void evidence_free(struct evidence *ev)
     free(ev->below);
 }
 
-/* ---- the target
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the target -------------------------------------------------------------------------------------- */
 
 static const char *scope_name(const struct target *g, uint32_t line)
 {

@@ -345,8 +345,7 @@ static void parse_hunk(struct parser *s)
     if (p->files.len) check_body(s, &h);
 }
 
-/* ---- file sections
- * ------------------------------------------------------------------------------------------ */
+/* ---- file sections ----------------------------------------------------------------------------------- */
 
 static char *plain_path(struct slice name)
 {
@@ -523,8 +522,7 @@ static void parse_section(struct parser *s)
     check_duplicates(p, f);
 }
 
-/* ---- the whole
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the whole --------------------------------------------------------------------------------------- */
 
 static void parse_stray(struct parser *s)
 {

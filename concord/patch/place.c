@@ -60,8 +60,7 @@ static bool added_within(const struct target *g, const struct hunk_edit *e, uint
     return false;
 }
 
-/* ---- insertions
- * -------------------------------------------------------------------------------------------------- */
+/* ---- insertions -------------------------------------------------------------------------------------- */
 
 /* Nearest aligned old line before (step -1) or after (step 1), blank ones only when nothing else is near. */
 static int64_t neighbour(const struct old_side *o, const struct candidate *c, int64_t i, int step)
@@ -174,8 +173,7 @@ static void place_insertion(const struct target *g, const struct old_side *o, co
                  a < (int64_t)o->lines.len ? shown(o->lines.ptr[a].text).ptr : "");
 }
 
-/* ---- replacements
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- replacements ------------------------------------------------------------------------------------ */
 
 /* The target's lines that stand for the removed ones: from the first to the last, or what lies between the
  * neighbours. */

@@ -19,8 +19,7 @@ const char *port_outcome_text(enum port_outcome o)
     return outcome_texts[o];
 }
 
-/* ---- a hunk read
- * -------------------------------------------------------------------------------------------------- */
+/* ---- a hunk read ------------------------------------------------------------------------------------- */
 
 struct job {
     const struct hunk *h;
@@ -68,8 +67,7 @@ static void read_edits(const struct patch *p, struct job *j)
     }
 }
 
-/* ---- candidates
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------------------- */
 
 /* Places every edit as c has it; false when none holds or the first that does is in another scope. */
 static bool try_candidate(const struct porter *k, const struct job *j, struct candidate *c, bool *wrong_scope,
@@ -146,9 +144,7 @@ static void find_places(struct porter *k, struct job *j)
     keep_good(k, j);
 }
 
-/* ---- choosing
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- choosing ---------------------------------------------------------------------------------------- */
 
 /* Hunks keep their order, and neighbours move alike: the best chain of candidates under both. */
 struct chain {
@@ -257,9 +253,7 @@ static void reject_guesses(struct porter *k)
     }
 }
 
-/* ---- results
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------------------------- */
 
 struct change {
     struct placed placed;
@@ -443,9 +437,7 @@ static void record(struct porter *k, changes *all)
     vec_free(all);
 }
 
-/* ---- the whole
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------- */
 
 static void add_job(struct porter *k, const struct hunk *h)
 {

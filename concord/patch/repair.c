@@ -43,8 +43,7 @@ static void note(struct repairer *k, bool fixed, const char *rule, uint32_t line
         k->r->left++;
 }
 
-/* ---- bytes
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------- */
 
 /* Byte order mark off, CR LF to LF where the patch's own lines have it, newline at the end. */
 static void normalise(struct repairer *k, struct slice text, const struct patch *raw, struct buf *out)
@@ -66,8 +65,7 @@ static void normalise(struct repairer *k, struct slice text, const struct patch 
     if (text.len && text.ptr[text.len - 1] != '\n') buf_addc(out, '\n');
 }
 
-/* ---- hunks
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- hunks ------------------------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -228,8 +226,7 @@ static void renumber(struct repairer *k, struct section *s)
     }
 }
 
-/* ---- printing
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------------- */
 
 static void print_count(struct buf *out, char sign, uint32_t start, uint32_t len)
 {
@@ -286,8 +283,7 @@ static void print_section(const struct patch *p, const struct section *s, struct
     for (size_t i = 0; i < s->hunks.len; i++) print_hunk(p, &s->hunks.ptr[i], out);
 }
 
-/* ---- against the base
- * --------------------------------------------------------------------------------------------- */
+/* ---- against the base -------------------------------------------------------------------------------- */
 
 static void old_side(const struct patch *p, const struct hunk *h, struct buf *out)
 {
@@ -492,8 +488,7 @@ static int repair_section(struct repairer *k, struct section *s, struct err *e)
     return rc;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------- */
 
 /* Faults that no rule of repair touches. */
 static bool beyond_repair(struct repairer *k)

@@ -23,8 +23,7 @@ static int git_error_to(struct err *e, const char *what)
     return err_set(e, "%s: %s", what, g && g->message ? g->message : "unknown reason");
 }
 
-/* ---- clones
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- clones ------------------------------------------------------------------------------------------ */
 
 static int open_clone(struct source *s, const char *place, const char *rev, struct err *e)
 {
@@ -79,8 +78,7 @@ static int list_entry(const char *root, const git_tree_entry *entry, void *paylo
     return 0;
 }
 
-/* ---- folders
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- folders ----------------------------------------------------------------------------------------- */
 
 static int read_folder(struct source *s, const char *path, struct buf *out, uint32_t *mode, struct err *e)
 {
@@ -119,8 +117,7 @@ static int list_folder(const char *root, const char *rel, strings *out, struct e
     return rc;
 }
 
-/* ---- the cache: archives and remotes
- * -------------------------------------------------------------------------------- */
+/* ---- the cache: archives and remotes ----------------------------------------------------------------- */
 
 static char *cache_place(const char *kind, const char *key)
 {
@@ -257,9 +254,7 @@ static int open_remote(struct source *s, const char *url, const char *rev, struc
     return fill_cache(s->folder, fill_remote, &(struct remote){url, rev}, e);
 }
 
-/* ---- opening
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ----------------------------------------------------------------------------------------- */
 
 static bool is_url(const char *place)
 {

@@ -11,8 +11,7 @@
 
 #define WORK_NAME ".concord-patch"
 
-/* ---- the disk
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the disk ---------------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const char *data, size_t n)
 {
@@ -59,8 +58,7 @@ static int disk_sync_dir(const char *path)
 
 const struct txn_io txn_io_disk = {disk_write, rename, unlink, disk_mkdir, disk_sync_dir};
 
-/* ---- paths
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------------------------- */
 
 static char *work_file(const struct txn *t, size_t i)
 {
@@ -105,8 +103,7 @@ static int check_links(const struct txn *t, const char *path, struct err *e)
     return 0;
 }
 
-/* ---- journal
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- journal ----------------------------------------------------------------------------------------- */
 
 static char *journal_path(const struct txn *t)
 {
@@ -211,8 +208,7 @@ static int replay(struct txn *t, struct err *e)
     return rc;
 }
 
-/* ---- the transaction
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the transaction --------------------------------------------------------------------------------- */
 
 int txn_open(struct txn *t, const char *root, const struct txn_io *io, struct err *e)
 {
