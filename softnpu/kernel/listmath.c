@@ -139,8 +139,9 @@ POW_SCALAR_BLOCK(f64, double, pow)
 #define ENTRY_I64(id, ...) [LM_##id] = id##_i64,
 #define ALL_FLOAT(X)                                                                                         \
     LISTMATH_COMMON(X)                                                                                       \
-    LISTMATH_SIGNED(X) LISTMATH_FLOAT(X) LISTMATH_ROUND(X) LISTMATH_VECTOR(X) X(SQRT) X(SIGMOID) X(POW_LIST) \
-        X(POW_SCALAR) X(SCALAR_POW)
+    LISTMATH_SIGNED(X)                                                                                       \
+    LISTMATH_FLOAT(X) LISTMATH_ROUND(X) LISTMATH_VECTOR(X) X(SQRT) X(SIGMOID) X(POW_LIST) X(POW_SCALAR)      \
+        X(SCALAR_POW)
 
 const struct listmath_kernels KV(listmath_kernels) = {
     .f32 = {ALL_FLOAT(ENTRY_F32)},

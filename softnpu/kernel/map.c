@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* ---- moving blocks
- * ------------------------------------------------------------------------------------------- */
+/* ---- moving blocks ----------------------------------------------------------------------------------- */
 
 /* Where a row starts on both sides, in elements; mapped is MAP_NONE if any of its indices has no element. */
 struct row {
@@ -116,8 +115,7 @@ static void scatter(const struct map_job *job, int64_t row_begin, int64_t row_en
     }
 }
 
-/* ---- joining blocks
- * -------------------------------------------------------------------------------------------- */
+/* ---- joining blocks ---------------------------------------------------------------------------------- */
 
 #define BLOCK(op, name, type, wide, expression)                                                              \
     static void op##_##name(void *dst, const void *src, int64_t n)                                           \

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the cipher, LANES blocks at a time
- * --------------------------------------------------------------------------- */
+/* ---- the cipher, LANES blocks at a time -------------------------------------------------------------- */
 
 enum { LANES = 16, WORDS = 4 * LANES };
 
@@ -52,8 +51,7 @@ static void words(uint32_t *out, int64_t begin, int64_t n, struct random_stream 
     }
 }
 
-/* ---- from words to distributions
- * -------------------------------------------------------------------------------- */
+/* ---- from words to distributions --------------------------------------------------------------------- */
 
 enum { CHUNK = WORDS }; /* words drawn at a time */
 
