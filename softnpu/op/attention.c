@@ -21,8 +21,7 @@ enum { SCALE, KEEP, PRE, NEXT, HEADS, LAYOUT, INNER };
 enum sparse { DEFAULT_MASK, ALL_MASK, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED };
 enum { COMPRESSED = 2048 }; /* side of the mask that stands for a triangle */
 
-/* ---- views
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------------------------------- */
 
 /* Position of batch, head, sequence and depth in each layout; head -1: part of the last dimension. */
 static const struct layout {
@@ -89,8 +88,7 @@ static int make_views(const op_call *c, const struct flash *f, struct views *w)
                    sn_shape_str(q, qs), sn_shape_str(k, ks), l->name, (long long)heads);
 }
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 static int check_mask(const op_call *c, const struct flash *f, const struct views *w)
 {
@@ -171,8 +169,7 @@ static int check_flash_grad(op_call *c)
     return rc;
 }
 
-/* ---- what both directions share
- * ----------------------------------------------------------------------------------- */
+/* ---- what both directions share ---------------------------------------------------------------------- */
 
 enum { ROWS = 64 }; /* query rows of a block */
 
@@ -294,8 +291,7 @@ static float *temporary(int64_t n)
     return p;
 }
 
-/* ---- forward
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------- */
 
 static void forward_piece(void *ctx, int64_t begin, int64_t end)
 {
@@ -338,8 +334,7 @@ static int run_flash(op_call *c)
     return 0;
 }
 
-/* ---- backward
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------- */
 
 /* One block of query rows of a head; adds to its dk and dv. */
 static void backward_block(const struct attend *a, int64_t b, int64_t h, int64_t i0, float *score,
@@ -426,8 +421,7 @@ static int run_flash_grad(op_call *c)
     return 0;
 }
 
-/* ---- scaled masked softmax
- * ----------------------------------------------------------------------------------------- */
+/* ---- scaled masked softmax --------------------------------------------------------------------------- */
 
 struct masked {
     int8_t x, grad, mask, out; /* grad -1: forward */

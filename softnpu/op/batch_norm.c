@@ -78,7 +78,7 @@ static double *per_channel(op_call *c, const struct channels *h, const aclTensor
     return v;
 }
 
-/* ---- checks ---------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 static int need_channels(const op_call *c, const aclTensor *x, const char *arg)
 {
@@ -141,7 +141,7 @@ static int check_batch_norm_grad(op_call *c)
     return rc;
 }
 
-/* ---- statistics and the forward pass --------------------------------------------------------------------- */
+/* ---- statistics and the forward pass ----------------------------------------------------------------- */
 
 /* Planes mean and sum of squared distances, one value a channel. */
 static int channel_moments(op_call *c, const aclTensor *x, const double **mean, const double **square)
@@ -277,7 +277,7 @@ static int run_batch_norm_reduce(op_call *c)
     return 0;
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------- */
+/* ---- gradients --------------------------------------------------------------------------------------- */
 
 struct backward {
     struct channels h;
@@ -394,7 +394,7 @@ static int run_batch_norm_elemt_grad(op_call *c)
     return 0;
 }
 
-/* ---- statistics gathered from several devices ------------------------------------------------------------ */
+/* ---- statistics gathered from several devices -------------------------------------------------------- */
 
 /* [devices, channels] twice, one count a device, then one value a channel. */
 static int check_gathered(op_call *c, int first, int counts, const char *per_channel_args)

@@ -34,8 +34,7 @@ void __wrap_blas_memory_free(void *buffer)
     pthread_mutex_unlock(&buffers_lock);
 }
 
-/* ---- which kernels
- * ----------------------------------------------------------------------------------------------- */
+/* ---- which kernels ----------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -88,8 +87,7 @@ int blas_block_rows(void)
 }
 #endif
 
-/* ---- bounded entry
- * ----------------------------------------------------------------------------------------------- */
+/* ---- bounded entry ----------------------------------------------------------------------------------- */
 
 static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t blas_freed = PTHREAD_COND_INITIALIZER;
@@ -124,8 +122,7 @@ void blas_leave(void)
     pthread_mutex_unlock(&blas_lock);
 }
 
-/* ---- Fortran
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Fortran ----------------------------------------------------------------------------------------- */
 
 /* The one function of the Fortran run-time library that LAPACK's routines call: a // b into a blank-padded
  * string. */

@@ -124,8 +124,7 @@ static void fill(char *row, const char *value, int64_t n, int64_t size)
     for (int64_t i = 0; i < n; i++) memcpy(row + i * size, value, (size_t)size);
 }
 
-/* ---- depthwise: one big channel a group, taps by hand
- * ------------------------------------------------------------ */
+/* ---- depthwise: one big channel a group, taps by hand ------------------------------------------------ */
 
 static bool depthwise(const struct conv *v)
 {
@@ -179,8 +178,7 @@ static void depth_weight_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* ---- small = weight unfold(big)
- * ---------------------------------------------------------------------------------- */
+/* ---- small = weight unfold(big) ---------------------------------------------------------------------- */
 
 static void to_small_piece(void *ctx, int64_t begin, int64_t end)
 {
@@ -221,8 +219,7 @@ void conv_to_small(const struct conv *v)
     rt_pool_run(t.tiles * v->groups * t.blocks, 1, to_small_piece, &t);
 }
 
-/* ---- big = fold(weight^T small)
- * ---------------------------------------------------------------------------------- */
+/* ---- big = fold(weight^T small) ---------------------------------------------------------------------- */
 
 static int fold_index(aclDataType type)
 {
@@ -282,8 +279,7 @@ void conv_to_big(const struct conv *v)
     rt_pool_run(t.tiles * v->groups * t.blocks, 1, to_big_piece, &t);
 }
 
-/* ---- weight = sum small unfold(big)^T
- * ---------------------------------------------------------------------------- */
+/* ---- weight = sum small unfold(big)^T ---------------------------------------------------------------- */
 
 static void to_weight_piece(void *ctx, int64_t begin, int64_t end)
 {

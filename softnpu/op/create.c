@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- ranges
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------------------ */
 
 static const bool arange_open = false, arange_closed = true; /* whether end itself belongs to the range */
 
@@ -147,8 +146,7 @@ static int run_logspace_d(op_call *c)
     return run_range(c, c->arg[1].t, ACL_DOUBLE, logspace_block, &r);
 }
 
-/* ---- complex numbers from two real tensors
- * --------------------------------------------------------------------------- */
+/* ---- complex numbers from two real tensors ----------------------------------------------------------- */
 
 static const bool complex_parts = false, complex_polar = true;
 
@@ -205,8 +203,7 @@ static int run_complex(op_call *c)
     return ew_run(c, operand, 1, 2, fn, NULL);
 }
 
-/* ---- triangles and diagonals
- * ------------------------------------------------------------------------------------------ */
+/* ---- triangles and diagonals ------------------------------------------------------------------------- */
 
 static const bool tril = false, triu = true;
 

@@ -103,9 +103,7 @@ static float *before(op_call *c, const struct sizes *s, const float *states, con
     return x;
 }
 
-/* ---- LSTM
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- LSTM -------------------------------------------------------------------------------------------- */
 
 /* w: both weights one above the other, or the first of two arguments. Arguments from `rest` on: seq_length,
  * init_h, init_c, y. */
@@ -223,9 +221,7 @@ static int run_lstm_grad(op_call *c)
     return 0;
 }
 
-/* ---- GRU
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- GRU --------------------------------------------------------------------------------------------- */
 
 static int check_gru(op_call *c)
 {

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- gradient of embedding
- * ----------------------------------------------------------------------------------------- */
+/* ---- gradient of embedding --------------------------------------------------------------------------- */
 
 static int check_dense_backward(op_call *c)
 {
@@ -57,8 +56,7 @@ static int run_dense_backward(op_call *c)
     return 0;
 }
 
-/* ---- renormalised embeddings
- * -------------------------------------------------------------------------------------- */
+/* ---- renormalised embeddings ------------------------------------------------------------------------- */
 
 static double row_norm(const float *row, int64_t n, double p)
 {
@@ -96,8 +94,7 @@ static int run_renorm(op_call *c)
     return 0;
 }
 
-/* ---- embedding bags
- * ------------------------------------------------------------------------------------------------ */
+/* ---- embedding bags ---------------------------------------------------------------------------------- */
 
 enum { BAG_SUM, BAG_MEAN, BAG_MAX };
 
@@ -211,7 +208,7 @@ static int run_bag(op_call *c)
 }
 
 /* ---- coalescing sparse tensors: entry i of the old tensor belongs to entry uniqueIndices[i] of the new one
- * --------------- */
+ * ---- */
 
 static int check_coalesce(op_call *c)
 {

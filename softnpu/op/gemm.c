@@ -6,8 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- one block
- * --------------------------------------------------------------------------------------------------- */
+/* ---- one block --------------------------------------------------------------------------------------- */
 
 /* How BLAS (row major) is told about a matrix with unit stride one way or the other. */
 struct blas_mat {
@@ -129,8 +128,7 @@ void gemm_init(struct gemm *g, aclDataType type, int64_t m, int64_t n, int64_t k
     *g = (struct gemm){.type = type, .m = m, .n = n, .k = k, .alpha = 1, .ialpha = 1};
 }
 
-/* ---- splitting
- * --------------------------------------------------------------------------------------------------- */
+/* ---- splitting --------------------------------------------------------------------------------------- */
 
 enum {
     BLOCK_WORK = 1 << 22, /* multiplications that are worth a piece of their own */
@@ -288,8 +286,7 @@ void gemm_run(op_call *c, const struct gemm *g)
     rt_pool_run(groups * p.rows * p.cols, 1, plan_piece, &p);
 }
 
-/* ---- operands
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- operands ---------------------------------------------------------------------------------------- */
 
 bool cube_rounds(int cube_math)
 {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- advanced indexing
- * ------------------------------------------------------------------------------------------ */
+/* ---- advanced indexing ------------------------------------------------------------------------------- */
 
 static int check_index(op_call *c)
 {
@@ -82,8 +81,7 @@ static int run_index_put(op_call *c)
     return 0;
 }
 
-/* ---- one index along one dimension
- * ------------------------------------------------------------------------------- */
+/* ---- one index along one dimension ------------------------------------------------------------------- */
 
 static int need_vector(op_call *c, int arg)
 {
@@ -252,8 +250,7 @@ static int run_embedding(op_call *c)
     return 0;
 }
 
-/* ---- scatters of rows
- * -------------------------------------------------------------------------------------------- */
+/* ---- scatters of rows -------------------------------------------------------------------------------- */
 
 /* Where the operands of a row scatter stand; out -1: in place. */
 struct row_scatter {
@@ -419,8 +416,7 @@ static int run_index_fill_array(op_call *c)
     return fill_rows(c, &index);
 }
 
-/* ---- flat puts
- * ------------------------------------------------------------------------------------------------ */
+/* ---- flat puts --------------------------------------------------------------------------------------- */
 
 static int check_put(op_call *c)
 {

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- batches of matrices
- * ------------------------------------------------------------------------------------------- */
+/* ---- batches of matrices ----------------------------------------------------------------------------- */
 
 static int64_t rows_of(const aclTensor *t)
 {
@@ -88,8 +87,7 @@ static const struct lapack *lapack_of(const op_call *c)
     return lapack_for((aclDataType)c->plan[0]);
 }
 
-/* ---- triangular systems
- * --------------------------------------------------------------------------------------------- */
+/* ---- triangular systems ------------------------------------------------------------------------------ */
 
 static int check_triangular(op_call *c)
 {
@@ -121,8 +119,7 @@ static int run_triangular(op_call *c)
     return 0;
 }
 
-/* ---- inverse, Cholesky
- * ---------------------------------------------------------------------------------------------- */
+/* ---- inverse, Cholesky ------------------------------------------------------------------------------- */
 
 /* The inverse of the transpose is the transpose of the inverse: row-major bytes serve as they are. */
 static int run_inverse(op_call *c)
@@ -163,9 +160,7 @@ static int run_cholesky(op_call *c)
     return 0;
 }
 
-/* ---- QR
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- QR ---------------------------------------------------------------------------------------------- */
 
 enum { QR_REDUCED, QR_COMPLETE, QR_R };
 
@@ -230,8 +225,7 @@ static int run_qr(op_call *c)
     return 0;
 }
 
-/* ---- determinants
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- determinants ------------------------------------------------------------------------------------ */
 
 static int check_slogdet(op_call *c)
 {
@@ -268,8 +262,7 @@ static int run_slogdet(op_call *c)
     return 0;
 }
 
-/* ---- singular values: input = u diag(sigma) v^T
- * ----------------------------------------------------------------------- */
+/* ---- singular values: input = u diag(sigma) v^T ------------------------------------------------------ */
 
 static int check_svd(op_call *c)
 {
@@ -315,8 +308,7 @@ static int run_svd(op_call *c)
     return 0;
 }
 
-/* ---- cross product
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- cross product ----------------------------------------------------------------------------------- */
 
 static int check_cross(op_call *c)
 {

@@ -20,8 +20,7 @@ int map_type(aclDataType type)
     return (int)type < 0 || (int)type >= SN_NDTYPES ? -1 : number[type] - 1;
 }
 
-/* ---- building
- * --------------------------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------------------- */
 
 aclTensor map_at_least_1d(const aclTensor *t)
 {
@@ -136,8 +135,7 @@ const aclTensor *map_apart(op_call *c, const aclTensor *t, const aclTensor *othe
     return hold;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------- */
 
 /* Dimensions at the end that move whole blocks become part of the block. */
 static void absorb(struct map_job *job)

@@ -149,9 +149,7 @@ static int check_product(op_call *c)
     return 0;
 }
 
-/* ---- run
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- run --------------------------------------------------------------------------------------------- */
 
 /* Puts self, broadcast, where the product is added to it. */
 static void load_self(op_call *c, const struct product *p, aclDataType type, const struct mat *m)

@@ -36,8 +36,7 @@ static const struct pool adaptive_max_3d_back = {3, 1, 3, 0, 2, -1, -1, -1, -1, 
 static const struct pool unpool_2d = {2, 3, 3, 0, 1, -1, -1, -1, -1, 2, false, false};
 static const struct pool unpool_3d = {3, 5, 5, 0, 1, -1, -1, -1, -1, 2, false, false};
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 struct window_args {
     int64_t kernel, stride, pad, dilation;
@@ -192,8 +191,7 @@ static int check_adaptive(op_call *c)
     return rc ? rc : check_types(c, p);
 }
 
-/* ---- windows
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------- */
 
 static void fixed_windows(const struct window_args *a, int64_t in, int64_t n, bool include,
                           struct pool_window *w)
@@ -237,8 +235,7 @@ static struct pool_geom make_geom(op_call *c, const struct pool *p)
     return g;
 }
 
-/* ---- running
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------- */
 
 struct job {
     struct pool_geom g;
@@ -452,8 +449,7 @@ static int run_avg_back(op_call *c)
     return 0;
 }
 
-/* ---- unpooling: self goes where the indices say, zeros elsewhere
- * --------------------------------------------------- */
+/* ---- unpooling: self goes where the indices say, zeros elsewhere ------------------------------------- */
 
 static int check_unpool(op_call *c)
 {

@@ -26,8 +26,7 @@ static int draw_into(op_call *c, const aclTensor *out, aclDataType as, ew_fn fn,
     return ew_run(c, &operand, 1, 0, fn, d);
 }
 
-/* ---- uniform
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- uniform ----------------------------------------------------------------------------------------- */
 
 static int check_uniform(op_call *c)
 {
@@ -96,8 +95,7 @@ static int run_uniform(op_call *c)
                      &d);
 }
 
-/* ---- normal
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- normal ------------------------------------------------------------------------------------------ */
 
 static int need_deviation(op_call *c, double std)
 {
@@ -174,8 +172,7 @@ static int run_normal_out(op_call *c)
     return normal_into(c, c->arg[4].t, operand[0], operand[1], seed_arg(c));
 }
 
-/* ---- integers
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- integers ---------------------------------------------------------------------------------------- */
 
 static int check_random(op_call *c)
 {
@@ -216,8 +213,7 @@ static int run_random_whole(op_call *c)
     return draw_into(c, c->arg[0].t, ACL_INT64, random_block, &d);
 }
 
-/* ---- bernoulli
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- bernoulli --------------------------------------------------------------------------------------- */
 
 /* The output is the last argument, or self in place. */
 static const aclTensor *bernoulli_out(const op_call *c)
@@ -275,8 +271,7 @@ static int run_bernoulli_tensor(op_call *c)
     return ew_run(c, operand, 1, 1, bernoulli_tensor_block, &d);
 }
 
-/* ---- exponential
- * -------------------------------------------------------------------------------------------------- */
+/* ---- exponential ------------------------------------------------------------------------------------- */
 
 static int check_exponential(op_call *c)
 {
@@ -310,8 +305,7 @@ static int run_exponential(op_call *c)
     return 0;
 }
 
-/* ---- randperm
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- randperm ---------------------------------------------------------------------------------------- */
 
 static int check_randperm(op_call *c)
 {
@@ -342,8 +336,7 @@ static int run_randperm(op_call *c)
     return 0;
 }
 
-/* ---- multinomial
- * -------------------------------------------------------------------------------------------------- */
+/* ---- multinomial ------------------------------------------------------------------------------------- */
 
 static int check_multinomial(op_call *c)
 {

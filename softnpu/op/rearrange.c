@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- flip, roll, repeat
- * ------------------------------------------------------------------------------------------ */
+/* ---- flip, roll, repeat ------------------------------------------------------------------------------ */
 
 /* Bit d set for every dimension named; 161002 if one is named twice or does not exist. */
 static int need_dims(const op_call *c, const aclIntArray *dims, int32_t rank, int64_t *set)
@@ -142,8 +141,7 @@ static int run_repeat(op_call *c)
     return 0;
 }
 
-/* ---- repeat_interleave
- * ------------------------------------------------------------------------------------------- */
+/* ---- repeat_interleave ------------------------------------------------------------------------------- */
 
 /* dim, out: argument numbers; dim -1: over all elements. The repeats are argument 1, a tensor or an integer.
  */
@@ -280,8 +278,7 @@ static int run_interleave_grad(op_call *c)
     return sum_into(c, out, grad, &job, d > 0 ? 0 : -1);
 }
 
-/* ---- permutations
- * -------------------------------------------------------------------------------------------------- */
+/* ---- permutations ------------------------------------------------------------------------------------ */
 
 static int check_permute(op_call *c)
 {
@@ -374,8 +371,7 @@ static int run_shuffle(op_call *c)
     return 0;
 }
 
-/* ---- gradient of unfold: windows of `size` at every step-th place along dim, summed back
- * ----------------------------- */
+/* ---- gradient of unfold: windows of `size` at every step-th place along dim, summed back ------------- */
 
 static int check_unfold_grad(op_call *c)
 {
@@ -414,8 +410,7 @@ static int run_unfold_grad(op_call *c)
     return sum_into(c, out, grad, &job, d > 0 ? 0 : -1);
 }
 
-/* ---- transform_bias_rescale_qkv: [B, T, 3*H*W] + bias to three [B, H, T, W], the first over sqrt(W)
- * -------------------- */
+/* ---- transform_bias_rescale_qkv: [B, T, 3*H*W] + bias to three [B, H, T, W], the first over sqrt(W) ---- */
 
 static int check_qkv(op_call *c)
 {

@@ -93,7 +93,7 @@ static const void *load(const struct job *j, const char *p, int64_t n, void *buf
     return buffer;
 }
 
-/* ---- rows: the reduced dimensions end in a contiguous run ------------------------------------------------ */
+/* ---- rows: the reduced dimensions end in a contiguous run -------------------------------------------- */
 
 static void fold_row(const struct job *j, void *acc, int64_t ld, int64_t result, int64_t begin, int64_t end)
 {
@@ -141,7 +141,7 @@ static void run_rows(op_call *c, struct job *j)
     }
 }
 
-/* ---- columns: the kept dimensions end in a contiguous run ------------------------------------------------ */
+/* ---- columns: the kept dimensions end in a contiguous run -------------------------------------------- */
 
 struct col_task {
     int64_t group, piece, column, width;
@@ -211,7 +211,7 @@ static void run_cols(op_call *c, struct job *j)
     }
 }
 
-/* ---- any other layout: gather it into rows --------------------------------------------------------------- */
+/* ---- any other layout: gather it into rows ----------------------------------------------------------- */
 
 static void gather(op_call *c, struct job *j, const aclTensor *t, uint32_t dims)
 {
@@ -270,7 +270,7 @@ int reduce_run(op_call *c, const struct reduction *r, struct reduced *out)
     return 0;
 }
 
-/* ---- checks ---------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 int reduce_dims(const op_call *c, const aclTensor *self, const aclIntArray *dims, uint32_t *bits)
 {

@@ -26,8 +26,7 @@ struct frame {
     bool bias;
 };
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 static bool is_packed(const op_call *c, const struct rnn *at)
 {
@@ -206,9 +205,7 @@ static void restore(op_call *c, const struct frame *f, int64_t pass, int list, f
     op_copy(c, &view, &from);
 }
 
-/* ---- forward
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- forward ----------------------------------------------------------------------------------------- */
 
 /* One pass over x [steps, batch, width]; its hidden states go to k->h. Returns the last state in *h_end (and
  * *c_end). */
@@ -299,8 +296,7 @@ static int run_gru(op_call *c)
     return run_forward(c, false);
 }
 
-/* ---- backward
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------- */
 
 static struct kept restore_pass(op_call *c, const struct frame *f, int64_t pass)
 {
@@ -436,8 +432,7 @@ static int run_gru_backward(op_call *c)
     return run_backward(c, false, 3, 15);
 }
 
-/* ---- fused LSTM cell
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- fused LSTM cell --------------------------------------------------------------------------------- */
 
 static int check_cell(op_call *c)
 {

@@ -107,7 +107,7 @@ static bool converts(const struct row_view *v)
     return v->t && v->mode != ROW_WHOLE && v->as != v->t->dtype;
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------------------------------------- */
 
 /* Rows that are neighbours in memory are copied across, so that each cache line is used once. */
 #define TILE_COPY(T, to, from)                                                                               \
@@ -154,7 +154,7 @@ static void scatter_tile(const struct row_view *v, char *const *far, int64_t row
     }
 }
 
-/* ---- one task -------------------------------------------------------------------------------------------- */
+/* ---- one task ---------------------------------------------------------------------------------------- */
 
 struct row_task {
     const struct row_job *j;

@@ -6,8 +6,7 @@
 
 enum { GRAIN_PLACES = 8192 };
 
-/* ---- lines over three tensors
- * ------------------------------------------------------------------------------------- */
+/* ---- lines over three tensors ------------------------------------------------------------------------ */
 
 /* All lines of an index tensor. line holds what the lines share; at, table and dense are those of line 0. */
 struct lines {
@@ -96,8 +95,7 @@ static int log_size(aclDataType t)
     return __builtin_ctz((unsigned)sn_size(t));
 }
 
-/* ---- gather
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- gather ------------------------------------------------------------------------------------------ */
 
 /* index is not larger than t in any dimension, dimension d excepted. */
 static int need_within(op_call *c, int index, int arg, int d)
@@ -137,8 +135,7 @@ static int run_gather(op_call *c)
     return 0;
 }
 
-/* ---- scatter and its reductions
- * ---------------------------------------------------------------------------------- */
+/* ---- scatter and its reductions ---------------------------------------------------------------------- */
 
 /* Codes of the reduce argument (public documents of aclnnScatter and aclnnScatterReduce). */
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_MEAN, REDUCE_CODES };

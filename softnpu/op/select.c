@@ -5,8 +5,7 @@
 
 enum { CHUNK = 16384 }; /* elements that one task looks at */
 
-/* ---- which elements a mask picks, by chunks
- * --------------------------------------------------------------------- */
+/* ---- which elements a mask picks, by chunks ---------------------------------------------------------- */
 
 struct picks {
     const uint8_t *mask;
@@ -38,8 +37,7 @@ static struct picks picks_of(op_call *c, const aclTensor *mask)
     return p;
 }
 
-/* ---- nonzero
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- nonzero ----------------------------------------------------------------------------------------- */
 
 static const bool nonzero_rows = false, nonzero_columns = true; /* out is [n, rank] or [rank, n] */
 
@@ -108,8 +106,7 @@ static int run_nonzero(op_call *c)
     return 0;
 }
 
-/* ---- masked_select, masked_scatter
- * ------------------------------------------------------------------------------- */
+/* ---- masked_select, masked_scatter ------------------------------------------------------------------- */
 
 struct masked_ctx {
     struct picks picks;
@@ -231,8 +228,7 @@ static int run_masked_scale(op_call *c)
     return ew_run(c, operand, 1, 2, masked_scale_block, &scale);
 }
 
-/* ---- one_hot
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- one_hot ----------------------------------------------------------------------------------------- */
 
 static int check_one_hot(op_call *c)
 {

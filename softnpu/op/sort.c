@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- whole rows ------------------------------------------------------------------------------------------ */
+/* ---- whole rows -------------------------------------------------------------------------------------- */
 
 /* Places of arguments; 0: the operator has none. indices follow values. */
 struct sort_spec {
@@ -71,7 +71,7 @@ static int run_sort(op_call *c)
 static const struct sort_spec sort_all = {.dim = 2, .descending = 3, .values = 4},
                               sort_top = {.k = 1, .dim = 2, .descending = 3, .values = 5};
 
-/* ---- one value of a row ---------------------------------------------------------------------------------- */
+/* ---- one value of a row ------------------------------------------------------------------------------ */
 
 struct pick_spec {
     int8_t k, dim, keep, values, indices;

@@ -41,8 +41,7 @@ static const struct upsample linear_aa_2d_back = {LINEAR_AA, 2, true, 3, 4};
 static const struct upsample cubic_aa_2d = {CUBIC_AA, 2, false, 2, 3};
 static const struct upsample cubic_aa_2d_back = {CUBIC_AA, 2, true, 3, 4};
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------ */
 
 static const aclTensor *result(const op_call *c)
 {
@@ -103,8 +102,7 @@ static int check_upsample(op_call *c)
     return 0;
 }
 
-/* ---- taps
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- taps -------------------------------------------------------------------------------------------- */
 
 struct axis {
     int64_t in, out;
@@ -201,8 +199,7 @@ static struct taps make_taps(op_call *c, const struct axis *a, enum mode m)
     return (struct taps){begin, at, single};
 }
 
-/* ---- running
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------- */
 
 struct job {
     struct resample r;

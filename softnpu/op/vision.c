@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- grid sampling
- * ------------------------------------------------------------------------------------------------ */
+/* ---- grid sampling ----------------------------------------------------------------------------------- */
 
 struct sampler {
     int8_t dims, input, grid, mode, out; /* padding and align follow mode; out: the result or its gradient */
@@ -149,8 +148,7 @@ static int run_grid_back(op_call *c)
     return 0;
 }
 
-/* ---- affine grids: theta applied to the pixel centres of an image of the given size
- * -------------------------------- */
+/* ---- affine grids: theta applied to the pixel centres of an image of the given size ------------------ */
 
 static int check_affine(op_call *c)
 {
@@ -205,8 +203,7 @@ static int run_affine(op_call *c)
     return 0;
 }
 
-/* ---- patches: unfold and fold
- * --------------------------------------------------------------------------------------- */
+/* ---- patches: unfold and fold ------------------------------------------------------------------------ */
 
 /* Geometry from an image of h by w; arrays kernel, dilation, padding, stride stand at k and after. */
 static int patch_geom(const op_call *c, int k, int64_t h, int64_t w, struct conv_geom *g)
