@@ -55,8 +55,7 @@ static void expect_str(const char *text, const char *rule, bool found)
     expect(slice_str(text), "test_t.py.patch", NULL, rule, found);
 }
 
-/* ---- fixtures
- * --------------------------------------------------------------------------------------------------- */
+/* ---- fixtures ---------------------------------------------------------------------------------------- */
 
 static void make_patch(const char *body, struct buf *out)
 {
@@ -95,8 +94,7 @@ static void fixtures_of_the_meaning_rules(void **state)
     buf_free(&text), buf_free(&body), buf_free(&patch);
 }
 
-/* ---- format
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- format ------------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *rule, *text;
@@ -188,8 +186,7 @@ static void two_patches_for_one_target(void **state)
     free(dir);
 }
 
-/* ---- upstream
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- upstream ---------------------------------------------------------------------------------------- */
 
 static void upstream_rules(void **state)
 {
@@ -234,8 +231,7 @@ static void upstream_rules(void **state)
     free(good), free(tree), free(dir), free(file);
 }
 
-/* ---- branches
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- branches ---------------------------------------------------------------------------------------- */
 
 static void git(const char *repo, const char *command)
 {
@@ -308,9 +304,7 @@ static void every_rule_has_both_fixtures(void **state)
             fail_msg("%s has no %s fixture", rules[i].name, bad_seen[i] ? "good" : "bad");
 }
 
-/* ---- baselines
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- baselines --------------------------------------------------------------------------------------- */
 
 static struct baseline *baseline_of(const char *text, struct err *e)
 {
@@ -353,9 +347,7 @@ static void baselines(void **state)
     free(exact);
 }
 
-/* ---- renderings
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- renderings -------------------------------------------------------------------------------------- */
 
 static void renderings(void **state)
 {

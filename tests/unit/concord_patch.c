@@ -213,8 +213,7 @@ static void cannot_tell(void **state)
     check_apply("--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n x\n+x\n x\n", "x\nx\nx\n", 0, APPLY_fails, "");
 }
 
-/* ---- make, reverse, merge
- * ---------------------------------------------------------------------------------- */
+/* ---- make, reverse, merge ---------------------------------------------------------------------------- */
 
 static void made_patches_apply_and_reverse(void **state)
 {

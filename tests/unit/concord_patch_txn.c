@@ -12,8 +12,7 @@
 
 static char root[64];
 
-/* ---- failing disk
- * ------------------------------------------------------------------------------------------------ */
+/* ---- failing disk ------------------------------------------------------------------------------------ */
 
 static long calls, fail_at;
 static bool fail_on; /* every call from fail_at on, not only that one */
@@ -52,8 +51,7 @@ static int bad_sync(const char *path)
 }
 static const struct txn_io bad_disk = {bad_write, bad_rename, bad_unlink, bad_mkdir, bad_sync};
 
-/* ---- a tree of four files: two changed, one made, one removed
- * ------------------------------------------------------ */
+/* ---- a tree of four files: two changed, one made, one removed ---------------------------------------- */
 
 static void put(const char *name, const char *text)
 {
@@ -187,8 +185,7 @@ static void a_dead_disk_is_recovered(void **state)
     assert_true(recovered);
 }
 
-/* ---- failing memory
- * --------------------------------------------------------------------------------------------------- */
+/* ---- failing memory ---------------------------------------------------------------------------------- */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static long allocations, fail_allocation;
@@ -244,9 +241,7 @@ static void no_allocation_leaves_the_tree_between(void **state)
 }
 #endif
 
-/* ---- refusals
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------- */
 
 static void refuses(const char *path, const char *why)
 {

@@ -27,8 +27,7 @@ static void fill(aclTensor *t, int64_t seed)
     }
 }
 
-/* ---- the three products against their definition, on host memory
- * ---------------------------------------------------- */
+/* ---- the three products against their definition, on host memory ------------------------------------- */
 
 struct shape {
     int64_t n, groups, cb, cs, big[3], kernel[3], stride[3], pad[3], dilation[3];
@@ -133,8 +132,7 @@ static void the_three_products(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_shape(&shapes[i]);
 }
 
-/* ---- operators
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------- */
 
 static aclIntArray *ints(int64_t a, int64_t b)
 {

@@ -1,5 +1,5 @@
-/* softnpu_keep.h - objects of a test that live until the program ends: lists share tensors with each other and with the test,
- * so none of them can be destroyed alone. Include after softnpu_testing.h. */
+/* softnpu_keep.h - objects of a test that live until the program ends: lists share tensors with each other
+ * and with the test, so none of them can be destroyed alone. Include after softnpu_testing.h. */
 #ifndef SOFTNPU_KEEP_H
 #define SOFTNPU_KEEP_H
 

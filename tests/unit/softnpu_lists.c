@@ -57,8 +57,7 @@ static aclIntArray *numbers(int64_t a, int64_t b)
     return aclCreateIntArray((int64_t[]){a, b}, 2);
 }
 
-/* ---- lists
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- lists ------------------------------------------------------------------------------------------- */
 
 static void lists_with_one_scalar(void **state)
 {
@@ -142,8 +141,7 @@ static void lists_that_do_not_match_are_refused(void **state)
         ACLNN_ERR_PARAM_INVALID);
 }
 
-/* ---- optimizers, loss scale
- * ---------------------------------------------------------------------------------------- */
+/* ---- optimizers, loss scale -------------------------------------------------------------------------- */
 
 static void adamw_step(void **state)
 {
@@ -181,8 +179,7 @@ static void loss_scale(void **state)
     ASSERT_VALUES(scale, 8);
 }
 
-/* ---- others
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- others ------------------------------------------------------------------------------------------ */
 
 static void coalesce(void **state)
 {

@@ -220,8 +220,7 @@ static void refusals(void **state)
     test_drop(a), test_drop(b), test_drop(c), test_drop(d);
 }
 
-/* ---- BLAS from many threads
- * ---------------------------------------------------------------------------------------- */
+/* ---- BLAS from many threads -------------------------------------------------------------------------- */
 
 enum { SIDE = 96, THREADS = 40, ROUNDS = 60 };
 static float left[SIDE * SIDE], right[SIDE * SIDE], expected[SIDE * SIDE];

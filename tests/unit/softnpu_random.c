@@ -48,8 +48,7 @@ static void assert_near(double x, double want, double within)
     if (!(fabs(x - want) <= within)) fail_msg("%g is not within %g of %g", x, within, want);
 }
 
-/* ---- the generator
- * -------------------------------------------------------------------------------------------- */
+/* ---- the generator ----------------------------------------------------------------------------------- */
 
 /* Test vectors published with the generator (Random123, kat_vectors): counter, key, output. */
 static void published_vectors(void **state)
@@ -119,8 +118,7 @@ static void layout_does_not_matter(void **state)
             assert_true(((float *)sn_data(odd))[i * 3 + j * 150] == ((float *)sn_data(plain))[i * 70 + j]);
 }
 
-/* ---- distributions
- * -------------------------------------------------------------------------------------------- */
+/* ---- distributions ----------------------------------------------------------------------------------- */
 
 static void uniform_of_every_type(void **state)
 {
@@ -246,8 +244,7 @@ static void exponential(void **state)
     assert_near((double)above / N, exp(-2), 0.006);
 }
 
-/* ---- permutations and samples
- * ---------------------------------------------------------------------------------- */
+/* ---- permutations and samples ------------------------------------------------------------------------ */
 
 static void permutation(void **state)
 {
@@ -295,8 +292,7 @@ static void samples(void **state)
                      ACLNN_ERR_PARAM_INVALID);
 }
 
-/* ---- dropout
- * --------------------------------------------------------------------------------------------------- */
+/* ---- dropout ----------------------------------------------------------------------------------------- */
 
 static void dropout_masks(void **state)
 {

@@ -21,7 +21,8 @@ TEST_OP(aclnnUnique2, const aclTensor *, bool, bool, bool, aclTensor *, aclTenso
 static const op_row row = {.name = "test"};
 static op_call call = {.row = &row};
 
-/* A fixed sequence of multiples of 1/256 in [-2, 2): differences are exact in every type, so are most sums. */
+/* A fixed sequence of multiples of 1/256 in [-2, 2): differences are exact in every type, so are most sums.
+ */
 static double noise(int64_t i)
 {
     return (double)((uint64_t)(i * 2654435761u + 12345) % 1024) / 256.0 - 2.0;
@@ -222,7 +223,7 @@ static void test_errors(void **state)
     test_drop(empty);
 }
 
-/* ---- the row engine -------------------------------------------------------------------------------------- */
+/* ---- the row engine ---------------------------------------------------------------------------------- */
 
 /* out[i] = in[i] - in[0], which needs all of a row. */
 static void less_first(const struct row_call *r)
@@ -294,7 +295,7 @@ static void test_rows(void **state)
     aclrtFree(to);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------- */
 
 static void test_softmax_rows(void **state)
 {
@@ -341,7 +342,7 @@ static void test_order(void **state)
     }
 }
 
-/* ---- operators end to end -------------------------------------------------------------------------------- */
+/* ---- operators end to end ---------------------------------------------------------------------------- */
 
 static void test_target_outside(void **state)
 {

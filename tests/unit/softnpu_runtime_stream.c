@@ -39,8 +39,7 @@ static aclrtEvent new_event(void)
     return e;
 }
 
-/* ---- tasks for tests: write their number down; or wait at a gate
- * ---------------------------------------------------- */
+/* ---- tasks for tests: write their number down; or wait at a gate ------------------------------------- */
 
 enum { NLOG = 4096 };
 static atomic_int log_length;
@@ -120,9 +119,7 @@ static void start_log(void)
     atomic_store(&dropped, 0);
 }
 
-/* ---- order
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- order ------------------------------------------------------------------------------------------- */
 
 static void small_tasks_run_at_once(void **state)
 {
@@ -217,8 +214,7 @@ static void threads_need_a_context(void **state)
     pthread_join(t, NULL);
 }
 
-/* ---- errors and limits
- * --------------------------------------------------------------------------------------------------- */
+/* ---- errors and limits ------------------------------------------------------------------------------- */
 
 static void errors_stick(void **state)
 {
@@ -295,9 +291,7 @@ static void destroy_waits(void **state)
     assert_int_equal(log_length, 500);
 }
 
-/* ---- events
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------------------------------------ */
 
 static aclrtEventRecordedStatus status_of(aclrtEvent e)
 {
@@ -385,8 +379,7 @@ static void event_waits_time_out(void **state)
     aclrtDestroyEvent(e);
 }
 
-/* ---- values, copies, callbacks
- * ------------------------------------------------------------------------------------------------ */
+/* ---- values, copies, callbacks ----------------------------------------------------------------------- */
 
 static void values_order_streams(void **state)
 {
@@ -477,9 +470,7 @@ static void callbacks_reach_their_thread(void **state)
     pthread_join(t, NULL);
 }
 
-/* ---- faults
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- faults ------------------------------------------------------------------------------------------ */
 
 static void faults_come_when_asked_for(void **state)
 {
