@@ -17,17 +17,24 @@ static uint32_t skip_string(const char *t, uint32_t i, uint32_t end)
     return end;
 }
 
+static uint32_t skip_plain(const char *t, uint32_t i, uint32_t end)
+{
+    if (t[i] == '"' || t[i] == '\'') return skip_string(t, i, end);
+    if (t[i] != '#') return i + 1;
+    while (i < end && t[i] != '\n') i++;
+    return i;
+}
+
 /* The byte after the token at i: strings, comments and brackets with their contents are one. */
 static uint32_t skip_token(const char *t, uint32_t i, uint32_t end)
 {
-    if (t[i] == '"' || t[i] == '\'') return skip_string(t, i, end);
-    if (t[i] == '#') {
-        while (i < end && t[i] != '\n') i++;
-        return i;
-    }
-    if (!strchr("([{", t[i])) return i + 1;
-    for (i++; i < end && !strchr(")]}", t[i]);) i = skip_token(t, i, end);
-    return i < end ? i + 1 : end;
+    uint32_t depth = 0;
+    do {
+        depth += t[i] == '(' || t[i] == '[' || t[i] == '{';
+        depth -= depth && (t[i] == ')' || t[i] == ']' || t[i] == '}');
+        i = skip_plain(t, i, end);
+    } while (depth && i < end);
+    return i < end ? i : end;
 }
 
 static bool is_space(char c)

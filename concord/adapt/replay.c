@@ -103,7 +103,7 @@ static void write_text(struct fragment *g)
     for (size_t i = 0; i < g->lines.len; i++) {
         struct line *l = &g->lines.ptr[i];
         l->was = dedent(l->was, g->indent);
-        l->theirs = dedent(l->theirs, l->theirs.ptr ? g->indent : 0);
+        if (l->theirs.ptr) l->theirs = dedent(l->theirs, g->indent);
         buf_add(&g->text, l->was.ptr, l->was.len);
         buf_addc(&g->text, '\n');
     }

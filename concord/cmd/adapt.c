@@ -60,7 +60,7 @@ static const struct patch_file *section_of(const struct patch *p, const char *pa
 struct job {
     struct request *q;
     char *path; /* below the upstream root */
-    struct buf base, mine, post, patch;
+    struct buf base, mine, patch;
     const struct existing *old;
     struct adapt_result r;
     struct py_file *model;
@@ -190,7 +190,6 @@ static void job_free(struct job *j)
     py_free(j->model);
     buf_free(&j->base);
     buf_free(&j->mine);
-    buf_free(&j->post);
     buf_free(&j->patch);
     free(j->path);
 }
