@@ -140,8 +140,8 @@ POW_SCALAR_BLOCK(f64, double, pow)
 #define ALL_FLOAT(X)                                                                                         \
     LISTMATH_COMMON(X)                                                                                       \
     LISTMATH_SIGNED(X)                                                                                       \
-    LISTMATH_FLOAT(X) LISTMATH_ROUND(X) LISTMATH_VECTOR(X) X(SQRT) X(SIGMOID) X(POW_LIST) X(POW_SCALAR)      \
-        X(SCALAR_POW)
+    LISTMATH_FLOAT(X)                                                                                        \
+    LISTMATH_ROUND(X) LISTMATH_VECTOR(X) X(SQRT) X(SIGMOID) X(POW_LIST) X(POW_SCALAR) X(SCALAR_POW)
 
 const struct listmath_kernels KV(listmath_kernels) = {
     .f32 = {ALL_FLOAT(ENTRY_F32)},

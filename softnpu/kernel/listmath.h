@@ -14,28 +14,26 @@ struct listmath {
 };
 
 /* Enumerator, expression over the inputs a, b, c and the scalar s. */
+/* clang-format off */
 #define LISTMATH_COMMON(X)                                                                                   \
-    X(ADD_SCALAR, a + s)                                                                                     \
-    X(SUB_SCALAR, a - s) X(MUL_SCALAR, a *s) X(MAX_SCALAR, LISTMATH_PICK(a, >, s))                           \
-        X(MIN_SCALAR, LISTMATH_PICK(a, <, s)) X(ADD_LIST, a + b * s) X(SUB_LIST, a - b * s)                  \
-            X(MUL_LIST, a *b) X(MAX_LIST, LISTMATH_PICK(a, >, b)) X(MIN_LIST, LISTMATH_PICK(a, <, b))        \
-                X(ADDCMUL, a + s * b * c) X(NEG, -a)
+    X(ADD_SCALAR, a + s) X(SUB_SCALAR, a - s) X(MUL_SCALAR, a * s) X(MAX_SCALAR, LISTMATH_PICK(a, >, s))     \
+    X(MIN_SCALAR, LISTMATH_PICK(a, <, s)) X(ADD_LIST, a + b * s) X(SUB_LIST, a - b * s) X(MUL_LIST, a * b)   \
+    X(MAX_LIST, LISTMATH_PICK(a, >, b)) X(MIN_LIST, LISTMATH_PICK(a, <, b)) X(ADDCMUL, a + s * b * c)        \
+    X(NEG, -a)
 #define LISTMATH_SIGNED(X) /* not for the unsigned arithmetic that integers are computed in */               \
     X(SIGN, (LISTMATH_TYPE)((a > 0) - (a < 0))) X(ABS, a < 0 ? -a : a)
 #define LISTMATH_FLOAT(X)                                                                                    \
-    X(DIV_SCALAR, a / s)                                                                                     \
-    X(DIV_LIST, a / b) X(ADDCDIV, a + s * b / c)                                                             \
-        X(LERP_SCALAR, s < LISTMATH_HALF ? a + s * (b - a) : b - (b - a) * (1 - s))                          \
-            X(LERP_LIST, c < LISTMATH_HALF ? a + c * (b - a) : b - (b - a) * (1 - c)) X(RECIPROCAL, 1 / a)
+    X(DIV_SCALAR, a / s) X(DIV_LIST, a / b) X(ADDCDIV, a + s * b / c)                                        \
+    X(LERP_SCALAR, s < LISTMATH_HALF ? a + s * (b - a) : b - (b - a) * (1 - s))                              \
+    X(LERP_LIST, c < LISTMATH_HALF ? a + c * (b - a) : b - (b - a) * (1 - c)) X(RECIPROCAL, 1 / a)
 /* Rounding modes by the number that aclnnForeachRoundOffNumber gives them, from 1 on. */
 #define LISTMATH_ROUND(X)                                                                                    \
-    X(ROUND_EVEN, rint)                                                                                      \
-    X(ROUND_DOWN, floor) X(ROUND_UP, ceil) X(ROUND_AWAY, round) X(ROUND_ZERO, trunc) X(ROUND_ODD, round_odd) \
-        X(ROUND_FRACTION, fraction)
+    X(ROUND_EVEN, rint) X(ROUND_DOWN, floor) X(ROUND_UP, ceil) X(ROUND_AWAY, round) X(ROUND_ZERO, trunc)     \
+    X(ROUND_ODD, round_odd) X(ROUND_FRACTION, fraction)
 #define LISTMATH_VECTOR(X) /* functions of vmath.h */                                                        \
-    X(EXP)                                                                                                   \
-    X(EXPM1) X(LOG) X(LOG2) X(LOG10) X(LOG1P) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH) X(COSH)   \
-        X(TANH) X(ERF) X(ERFC)
+    X(EXP) X(EXPM1) X(LOG) X(LOG2) X(LOG10) X(LOG1P) X(SIN) X(COS) X(TAN) X(ASIN) X(ACOS) X(ATAN) X(SINH)    \
+    X(COSH) X(TANH) X(ERF) X(ERFC)
+/* clang-format on */
 
 #define LISTMATH_ENUM(id, ...) LM_##id,
 enum listmath_op {

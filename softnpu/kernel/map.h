@@ -30,11 +30,12 @@ struct map_job {
 enum map_op { MAP_SET, MAP_ADD, MAP_MUL, MAP_MIN, MAP_MAX, MAP_OPS };
 /* Element types that arithmetic knows, and the type sums and products are formed in (unsigned for integers:
  * they wrap around). 16-bit floats are computed in f32. */
+/* clang-format off */
 #define MAP_ORDERED_TYPES(X)                                                                                 \
-    X(u8, uint8_t, uint32_t)                                                                                 \
-    X(i8, int8_t, uint32_t) X(u16, uint16_t, uint32_t) X(i16, int16_t, uint32_t) X(u32, uint32_t, uint32_t)  \
-        X(i32, int32_t, uint32_t) X(u64, uint64_t, uint64_t) X(i64, int64_t, uint64_t) X(f32, float, float)  \
-            X(f64, double, double)
+    X(u8, uint8_t, uint32_t) X(i8, int8_t, uint32_t) X(u16, uint16_t, uint32_t) X(i16, int16_t, uint32_t)    \
+    X(u32, uint32_t, uint32_t) X(i32, int32_t, uint32_t) X(u64, uint64_t, uint64_t) X(i64, int64_t, uint64_t) \
+    X(f32, float, float) X(f64, double, double)
+/* clang-format on */
 #define MAP_TYPES(X)                                                                                         \
     MAP_ORDERED_TYPES(X)                                                                                     \
     X(boolean, _Bool, uint32_t)                                                                              \

@@ -44,7 +44,8 @@ void mat_out_done(op_call *c, const aclTensor *t, aclDataType as, const struct m
 bool cube_rounds(int cube_math);
 void cube_round(float *x, int64_t n, int cube_math);
 
-/* The numeric library takes a bounded number of concurrent callers (blas.c): every call of it stands between these. */
+/* The numeric library takes a bounded number of concurrent callers (blas.c): every call of it stands between
+ * these. */
 int blas_block_rows(void); /* fewest rows of a product that are worth a call of their own */
 void blas_enter(void);
 void blas_leave(void);

@@ -24,7 +24,7 @@ struct reduced {
 int reduce_run(op_call *c, const struct reduction *r, struct reduced *out);
 enum red_type reduce_type(aclDataType as);
 
-/* ---- checks shared by the operators ---------------------------------------------------------------------- */
+/* ---- checks shared by the operators ------------------------------------------------------------------ */
 
 /* Bits of the dimensions in `dims` (NULL or empty: all of them); 161002 if one is outside or named twice. */
 int reduce_dims(const op_call *c, const aclTensor *self, const aclIntArray *dims, uint32_t *bits);

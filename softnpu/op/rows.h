@@ -1,7 +1,10 @@
-/* rows.h - expands a family's row file (OP_FILE) three times: parameter tables, exported functions, the row table.
- * No include guard: included once by each family file, after it defined OP_FILE and OP_TABLE. */
+/* rows.h - expands a family's row file (OP_FILE) three times: parameter tables, exported functions, the row
+ * table. No include guard: included once by each family file, after it defined OP_FILE and OP_TABLE. */
 #include "softnpu/op/foreach.h"
 #include "softnpu/op/accept.h"
+
+/* Tables of macros, one a line. */
+/* clang-format off */
 
 /* C declaration, value and description of each kind. */
 #define P_T(x) const aclTensor *x
