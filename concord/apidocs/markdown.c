@@ -141,9 +141,9 @@ static void read_native_link(struct reader *r, const char *shown)
 static const char *after_colon(const char *text, const char *label)
 {
     if (!str_starts(text, label)) return NULL;
-    text += strlen(label);
-    if (str_starts(text, "：")) return text + strlen("：");
-    return *text == ':' ? text + 1 : NULL;
+    size_t n = strlen(label);
+    if (str_starts(&text[n], "：")) return &text[n + strlen("：")];
+    return text[n] == ':' ? &text[n + 1] : NULL;
 }
 
 static void end_paragraph(struct reader *r)

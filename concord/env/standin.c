@@ -319,7 +319,7 @@ static void emit_hollow(struct writer *w, const struct stub *s)
     struct code c = {&w->part[TEXT], w->address[TEXT]};
     align_buf(&w->part[DATA], 16);
     uint64_t table = w->address[DATA] + w->part[DATA].len;
-    zeros(&w->part[DATA], HOLLOW_SLOTS * 8);
+    zeros(&w->part[DATA], HOLLOW_SLOTS * sizeof(uint64_t));
     w->machine->store(&c, table + 16);
     uint64_t nothing = here(&c);
     w->machine->value(&c, 0);
