@@ -6,6 +6,3 @@ build=$1
 release=${BENCH_RELEASE:-2.13.0}
 "$build/bin/concord" env create "$release" >/dev/null
 "$build/bin/softnpu" run -- "$("$build/bin/concord" env path "$release")/bin/python" bench/device.py "$build/bin/bench_launch"
-for more in bench/*.sh; do
-    [ -e "$more" ] && bash "$more" "$build"
-done
