@@ -2,6 +2,7 @@
  * order, its attributes by name. A type without a row fails with that name. */
 #include "softnpu/aclop/objects.h"
 #include "softnpu/op/op.h"
+#include "softnpu/tensor/format.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,24 +36,14 @@ static int attr_arg(const op_row *row, int i, const aclopAttr *attrs, op_arg *ou
     return 0;
 }
 
-static bool is_private(aclFormat f)
-{
-    return f == ACL_FORMAT_FRACTAL_NZ || f == ACL_FORMAT_FRACTAL_Z || f == ACL_FORMAT_NC1HWC0;
-}
-
-/* The tensor that a descriptor and a buffer stand for; *out NULL for a place left empty. How elements lie in
- * a private format is the device's own affair: ours keeps them in row-major order, at the beginning of the
- * storage. Only operators of this path make and read such tensors; all others refuse them. */
+/* The tensor that a descriptor and a buffer stand for; *out NULL for a place left empty. */
 static int tensor_of(const char *type, const aclTensorDesc *d, const aclDataBuffer *b, aclTensor **out)
 {
     *out = NULL;
     if (!d || d->dtype == ACL_DT_UNDEFINED) return 0;
-    size_t bytes = sn_size(d->dtype);
-    for (int i = 0; i < d->shape.n; i++) bytes *= (size_t)d->shape.dim[i];
-    if (is_private(d->storage_format) && b && b->size < bytes)
-        return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: a buffer of %zu bytes for a tensor of %zu", type,
-                       b->size, bytes);
-    *out = aclCreateTensor(d->shape.dim, (uint64_t)d->shape.n, d->dtype, NULL, 0, ACL_FORMAT_ND, NULL, 0,
+    int64_t elements = b && sn_size(d->dtype) ? (int64_t)(b->size / sn_size(d->dtype)) : 0;
+    aclFormat format = sn_is_private(d->storage_format) ? d->storage_format : ACL_FORMAT_ND;
+    *out = aclCreateTensor(d->shape.dim, (uint64_t)d->shape.n, d->dtype, NULL, 0, format, &elements, 1,
                            b ? b->data : NULL);
     return *out ? 0 : rt_fail(ACL_ERROR_INVALID_PARAM, "%s: a tensor descriptor is not valid", type);
 }

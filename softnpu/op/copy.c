@@ -121,6 +121,42 @@ static int run_masked_fill(op_call *c)
     return select_run(c, self, c->arg[1].t, value, ew_of(c, 0, self->dtype));
 }
 
+/* The older path's copy between formats: the same elements in row-major order. */
+static int check_identity(op_call *c)
+{
+    int r = op_need_same_dtype(c, 0, 1);
+    if (r || sn_numel(c->arg[0].t) == sn_numel(c->arg[1].t)) return r;
+    return op_need_same_shape(c, 0, 1);
+}
+
+static int run_identity(op_call *c)
+{
+    const aclTensor *x = c->arg[0].t, *y = c->arg[1].t;
+    if (sn_numel(y)) op_out_done(c, y, y->dtype, op_in(c, x, x->dtype));
+    return 0;
+}
+
+static int check_cast_older(op_call *c)
+{
+    aclDataType to = c->arg[1].t->dtype;
+    if (c->arg[2].i == to) return op_need_same_shape(c, 0, 1);
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "dst_type is %lld, y is DT_%s", (long long)c->arg[2].i,
+                   sn_dtype(to)->name);
+}
+
+static int run_cast_older(op_call *c)
+{
+    op_copy(c, c->arg[1].t, c->arg[0].t);
+    return 0;
+}
+
 #define OP_FILE "softnpu/op/copy.inc"
 #define OP_TABLE op_rows_copy
+#include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/copy_older.inc"
+#define OP_TABLE op_rows_copy_older
 #include "softnpu/op/rows.h"

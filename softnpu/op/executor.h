@@ -33,6 +33,9 @@ void scratch_reset(void);
 /* At least bytes of 64-byte aligned memory for the block engine, valid until the thread's next call. */
 char *scratch_block(size_t bytes);
 
+/* Runs a row of the older path: its tensors may come in private formats. */
+int op_run_private(op_call *c);
+
 /* Counting and tracing, after a call ran. */
 void trace_call(const op_call *c, aclrtStream stream, int64_t start_ns, int64_t end_ns);
 bool trace_enabled(void);

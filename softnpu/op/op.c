@@ -1,6 +1,7 @@
 /* op.c - the two phases of an operator call: checks and copies of the arguments, then the launch. */
 #include "softnpu/op/executor.h"
 #include "softnpu/runtime/fault.h"
+#include "softnpu/tensor/format.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -56,9 +57,23 @@ static bool is_plain_format(aclFormat f)
     return f == ACL_FORMAT_UNDEFINED || ((unsigned)f < 64 && plain >> f & 1);
 }
 
+/* The older path knows some private formats; the storage must hold the shape. */
+static int accept_private(const op_call *c, int i, const aclTensor *t)
+{
+    int64_t n = sn_packed_elements(t);
+    if (n >= 0 && t->storage >= n) return 0;
+    char shape[256];
+    return op_fail(
+        c, ACLNN_ERR_PARAM_INVALID, "%s %s in private format %d needs a storage of %lld elements, has %lld",
+        c->row->param[i].name, sn_shape_str(t, shape), (int)t->format, (long long)n, (long long)t->storage);
+}
+
 static int accept_tensor(op_call *c, int i, const aclTensor *t)
 {
-    if (!is_plain_format(t->format))
+    if (c->row->flags & OPF_INTERNAL && sn_is_private(t->format)) {
+        int e = accept_private(c, i, t);
+        if (e) return e;
+    } else if (!is_plain_format(t->format))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                        "%s has private format %d, which the software device does not know",
                        c->row->param[i].name, (int)t->format);
@@ -246,6 +261,11 @@ static void spoil(op_call *c)
     op_out_done(c, t, t->dtype, p);
 }
 
+static int run_row(op_call *c)
+{
+    return c->row->flags & OPF_INTERNAL ? op_run_private(c) : c->row->run(c);
+}
+
 static int run_with_faults(op_call *c)
 {
     const char *name = c->row->name;
@@ -253,7 +273,7 @@ static int run_with_faults(op_call *c)
     if (rt_fault_match(RT_FAULT_HANG, name)) return rt_fault_hang();
     if (rt_fault_match(RT_FAULT_FAIL, name))
         return op_fail(c, ACLNN_ERR_INNER, "failed on request (SOFTNPU_FAULT)");
-    int e = c->row->run(c);
+    int e = run_row(c);
     if (!e && rt_fault_match(RT_FAULT_WRONG, name)) spoil(c);
     return e;
 }
@@ -262,7 +282,7 @@ static int run_call(op_call *c, aclrtStream stream)
 {
     bool traced = trace_enabled();
     int64_t start = traced ? trace_clock_ns() : 0;
-    int e = __builtin_expect(rt_fault_any(), 0) ? run_with_faults(c) : c->row->run(c);
+    int e = __builtin_expect(rt_fault_any(), 0) ? run_with_faults(c) : run_row(c);
     scratch_reset();
     if (e) return e;
     __atomic_fetch_add(c->row->launches, 1, __ATOMIC_RELAXED);
