@@ -81,3 +81,35 @@ def test_input_that_is_a_view() -> None:
     host = layer(x.permute(2, 3, 0, 1)[:, 1:5])
     device = copy.deepcopy(layer).npu()(x.npu().permute(2, 3, 0, 1)[:, 1:5])
     torch.testing.assert_close(device.cpu(), host, rtol=1e-4, atol=1e-5)
+
+
+def test_half_backward() -> None:
+    """Half results come in NC1HWC0 where private formats are allowed."""
+    torch.manual_seed(0)
+    layer, x = torch.nn.Conv2d(20, 37, 3, padding=1).half(), torch.randn(2, 20, 8, 7).half()
+    g = torch.randn(2, 37, 8, 7).half()
+    results = []
+    for net, place in ((layer, "cpu"), (copy.deepcopy(layer).npu(), "npu")):
+        inputs = x.detach().to(place).requires_grad_()
+        y = net(inputs)
+        y.backward(g.to(place))
+        results.append([t.detach().cpu().float() for t in (y, inputs.grad, *(p.grad for p in net.parameters()))])
+    for host, device in zip(*results, strict=True):
+        torch.testing.assert_close(device, host, rtol=1e-2, atol=1e-2 * max(1.0, host.abs().max().item()))
+
+
+@pytest.mark.parametrize("acl_format", [3, 4, 29])
+def test_private_formats_keep_their_elements(acl_format: int) -> None:
+    import torch_npu
+
+    weight = torch.randn(37, 20, 3, 3).half()
+    cast = torch_npu.npu_format_cast(weight.npu(), acl_format)
+    if torch_npu.get_npu_format(cast) != acl_format:
+        pytest.skip("the release does not allow private formats")
+    assert torch.equal(cast.cpu(), weight)
+    x = torch.randn(2, 20, 8, 7).half()
+    if acl_format == 4:
+        y = torch.nn.functional.conv2d(x.npu(), cast)
+        torch.testing.assert_close(
+            y.cpu(), torch.nn.functional.conv2d(x, weight), rtol=1e-2, atol=1e-2
+        )
