@@ -322,3 +322,10 @@ static int run_rrelu(op_call *c)
 #define OP_FILE "softnpu/op/activation.inc"
 #define OP_TABLE op_rows_activation
 #include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/activation_older.inc"
+#define OP_TABLE op_rows_activation_older
+#include "softnpu/op/rows.h"

@@ -223,3 +223,10 @@ static int run_is_in_tensor(op_call *c)
 #define OP_FILE "softnpu/op/binary.inc"
 #define OP_TABLE op_rows_binary
 #include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/binary_older.inc"
+#define OP_TABLE op_rows_binary_older
+#include "softnpu/op/rows.h"

@@ -306,6 +306,11 @@ static aclTensor reshaped(op_call *c, const aclTensor *x, int32_t rank, const in
     return view;
 }
 
+static int check_reverse(op_call *c)
+{
+    return c->arg[1].ia ? check_flip(c) : op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "axis is missing");
+}
+
 static int check_confusion(op_call *c)
 {
     const aclTensor *x = c->arg[0].t;

@@ -113,3 +113,11 @@ def test_private_formats_keep_their_elements(acl_format: int) -> None:
         torch.testing.assert_close(
             y.cpu(), torch.nn.functional.conv2d(x, weight), rtol=1e-2, atol=1e-2
         )
+
+
+def test_half_activation_after_convolution() -> None:
+    torch.manual_seed(0)
+    layer, x = torch.nn.Conv2d(3, 20, 3).half(), torch.randn(2, 3, 6, 6).half()
+    host, y = layer(x), copy.deepcopy(layer).npu()(x.npu())
+    for result, wanted in ((torch.relu(y), torch.relu(host)), (y * y, host * host), (y.float(), host.float())):
+        torch.testing.assert_close(result.cpu(), wanted, rtol=1e-2, atol=1e-2)
