@@ -62,10 +62,19 @@ int rt_arena_device(const void *p)
     return d < (uint64_t)rt_device_count() ? (int)d : -1;
 }
 
+/* Mappings are made in steps of 2 MiB, so both windows start at one: the kernel promises page alignment only.
+ */
+enum { WINDOW_ALIGN = 2 << 20 };
+
 static char *reserve(uint64_t size)
 {
-    void *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    uint64_t whole = size + WINDOW_ALIGN;
+    char *p = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    uint64_t before = -(uintptr_t)p % WINDOW_ALIGN;
+    if (before) munmap(p, before);
+    munmap(p + before + size, WINDOW_ALIGN - before);
+    return p + before;
 }
 
 static bool reserve_windows(uint64_t size)

@@ -18,8 +18,13 @@ enum { MAX_ARGS = 16 };
 
 static int concord(const char *cwd, const char *const *args, struct buf *out)
 {
-    const char *argv[MAX_ARGS + 2] = {BUILD_DIR "/bin/concord"};
-    for (int i = 0; args[i]; i++) argv[i + 1] = args[i];
+    const char *argv[MAX_ARGS + 6] = {NULL};
+    int n = 0;
+    const char *emulated =
+        getenv("QEMU_LD_PREFIX"); /* a cross build: the kernel cannot run the program itself */
+    if (emulated) argv[n++] = "qemu-aarch64", argv[n++] = "-L", argv[n++] = emulated;
+    argv[n++] = BUILD_DIR "/bin/concord";
+    for (int i = 0; args[i]; i++) argv[n++] = args[i];
     const char *env[] = {NULL, NULL};
     char *home = xformat("CONCORD_HOME=%s/home", folder);
     env[0] = home;
