@@ -112,8 +112,9 @@ ARITHMETIC_COMPLEX(C128, power_c128)
 static inline float modulo_by_quotient(float a, float b, double *limit)
 {
     double q = trunc((double)a / (double)b), size = fabs(q);
-    *limit = size <= *limit ? *limit : size; /* NaN comes through */
-    return copysignf((float)((double)a - q * (double)b), a);
+    *limit = size <= *limit ? *limit : size;                   /* NaN comes through */
+    double m = q == 0 ? (double)a : (double)a - q * (double)b; /* an infinite b leaves a as it is */
+    return copysignf((float)m, a);
 }
 
 #define DIVISION_FLOAT(T, modulo, floor_, trunc_, copysign_)                                                 \

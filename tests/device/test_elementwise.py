@@ -601,3 +601,12 @@ def test_rrelu():
     torch.testing.assert_close(y.grad.cpu()[x < 0], slope, rtol=1e-4, atol=1e-6)
     torch.manual_seed(3)
     assert torch.equal(F.rrelu(x.npu(), 0.1, 0.3, training=True).cpu(), out.detach().cpu())
+
+
+@pytest.mark.parametrize("name", ["remainder", "fmod", "floor_divide"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_infinite_divisor(name: str, dtype: torch.dtype) -> None:
+    x = torch.tensor([3.5, -3.5, 0.0, float("inf"), float("nan")], dtype=dtype).repeat(9)
+    y = torch.tensor([float("inf"), -float("inf"), 2.0], dtype=dtype).repeat_interleave(15)
+    function = getattr(torch, name)
+    torch.testing.assert_close(function(x.npu(), y.npu()).cpu(), function(x, y), equal_nan=True)
