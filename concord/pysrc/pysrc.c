@@ -21,7 +21,10 @@ const TSLanguage *tree_sitter_python(void);
     X(match_statement) X(keyword_argument) X(binary_operator) X(unary_operator) X(comparison_operator)             \
     X(expression_statement) X(return_statement) X(assert_statement) X(raise_statement) X(delete_statement)         \
     X(pattern_list) X(tuple_pattern) X(list_pattern) X(list_splat_pattern) X(dictionary_splat_pattern)             \
-    X(default_parameter) X(typed_parameter) X(typed_default_parameter)
+    X(default_parameter) X(typed_parameter) X(typed_default_parameter) X(string) X(concatenated_string)           \
+    X(integer) X(float) X(true) X(false) X(none) X(list) X(dictionary) X(set) X(tuple) X(boolean_operator)        \
+    X(not_operator) X(conditional_expression) X(subscript) X(parenthesized_expression) X(expression_list)         \
+    X(await) X(yield) X(as_pattern) X(list_splat) X(dictionary_splat) X(argument_list)
 /* clang-format on */
 enum kind {
     K_other,
@@ -32,7 +35,7 @@ enum kind {
 /* clang-format off */
 #define FIELDS(X)                                                                                                  \
     X(name) X(body) X(superclasses) X(parameters) X(left) X(right) X(function) X(arguments) X(object) X(attribute) \
-    X(module_name) X(alias) X(operator) X(definition)
+    X(module_name) X(alias) X(operator) X(definition) X(value) X(type)
 /* clang-format on */
 enum field {
 #define X(name) F_##name,
@@ -112,9 +115,9 @@ static const char *text_of(struct py_file *f, TSNode n)
 }
 
 /* Dotted text of a chain of names, white space between its parts left out; false if n is no plain chain. */
-static bool chain_text(struct py_file *f, TSNode n, struct buf *out)
+static bool chain_text_within(struct py_file *f, TSNode n, struct buf *out, int depth)
 {
-    if (absent(n)) return false;
+    if (absent(n) || depth > PY_MAX_DEPTH) return false;
     enum kind k = kind_of(n);
     if (k == K_identifier || k == K_dotted_name) {
         const char *s = f->text + ts_node_start_byte(n), *end = f->text + ts_node_end_byte(n);
@@ -122,9 +125,13 @@ static bool chain_text(struct py_file *f, TSNode n, struct buf *out)
             if (!strchr(" \t\\\r\n", *s)) buf_addc(out, *s);
         return true;
     }
-    if (k != K_attribute || !chain_text(f, field(n, F_object), out)) return false;
+    if (k != K_attribute || !chain_text_within(f, field(n, F_object), out, depth + 1)) return false;
     buf_addc(out, '.');
-    return chain_text(f, field(n, F_attribute), out);
+    return chain_text_within(f, field(n, F_attribute), out, depth + 1);
+}
+static bool chain_text(struct py_file *f, TSNode n, struct buf *out)
+{
+    return chain_text_within(f, n, out, 0);
 }
 
 /* ---- the walk ---------------------------------------------------------------------------------------- */
@@ -135,22 +142,47 @@ struct walk {
     uint32_t scope;
     struct py_span statement;
     int conditional;
+    int depth;
+    bool too_deep;
+    VEC(struct py_argument) pending; /* of the calls that are being read */
+    VEC(uint32_t) elements;          /* of the lists and tuples that are being read */
+    VEC(TSTreeCursor) cursors;       /* one a depth, kept */
+    size_t cursors_used;
 };
 
-static void visit(struct walk *w, TSNode n);
+/* Returns the expression that n is, 0 when nothing is known of it. */
+static uint32_t visit(struct walk *w, TSNode n);
+
+static uint32_t add_expr(struct walk *w, enum py_expr_kind kind, uint32_t a, uint32_t b)
+{
+    uint32_t index = (uint32_t)w->f->exprs.len;
+    *vec_push(&w->f->exprs) = (struct py_expr){kind, a, b};
+    return index;
+}
+
+/* A cursor on n; given back by counting cursors_used down. Making one a node would cost an allocation each.
+ */
+static size_t cursor_at(struct walk *w, TSNode n)
+{
+    if (w->cursors_used == w->cursors.len)
+        *vec_push(&w->cursors) = ts_tree_cursor_new(n);
+    else
+        ts_tree_cursor_reset(&w->cursors.ptr[w->cursors_used], n);
+    return w->cursors_used++;
+}
 
 /* Visits the named children but the one that is `except` (a null node for none). */
 static void visit_children_but(struct walk *w, TSNode n, TSNode except)
 {
     if (!ts_node_named_child_count(n)) return;
-    TSTreeCursor cursor = ts_tree_cursor_new(n);
-    if (ts_tree_cursor_goto_first_child(&cursor)) {
+    size_t mine = cursor_at(w, n);
+    if (ts_tree_cursor_goto_first_child(&w->cursors.ptr[mine])) {
         do {
-            TSNode child = ts_tree_cursor_current_node(&cursor);
+            TSNode child = ts_tree_cursor_current_node(&w->cursors.ptr[mine]);
             if (ts_node_is_named(child) && (absent(except) || !ts_node_eq(child, except))) visit(w, child);
-        } while (ts_tree_cursor_goto_next_sibling(&cursor));
+        } while (ts_tree_cursor_goto_next_sibling(&w->cursors.ptr[mine]));
     }
-    ts_tree_cursor_delete(&cursor);
+    w->cursors_used--;
 }
 static void visit_children(struct walk *w, TSNode n)
 {
@@ -168,29 +200,53 @@ static struct py_binding *bind_name(struct walk *w, enum py_binding_kind kind, c
                                     const char *target, struct py_span at)
 {
     struct py_binding *b = vec_push(&w->f->bindings);
-    *b = (struct py_binding){name, target, kind, w->scope, 0, at, w->conditional > 0};
+    *b = (struct py_binding){name, target, kind, w->scope, 0, at, w->conditional > 0, 0};
     return b;
 }
 
+static void add_attribute(struct walk *w, TSNode n, uint32_t value)
+{
+    const char *text = chain(w, n);
+    if (text) *vec_push(&w->f->attributes) = (struct py_attribute){text, w->scope, value, span(n)};
+}
+
+/* Expression i of what a tuple is unpacked into; 0 when value is no tuple of n. */
+static uint32_t item_of(const struct py_file *f, uint32_t value, uint32_t i, uint32_t n)
+{
+    const struct py_expr *e = &f->exprs.ptr[value];
+    return e->kind == PYE_TUPLE && e->b == n ? f->items.ptr[e->a + i] : 0;
+}
+
 /* Binds every plain name of an assignment target or a loop variable. */
-static void bind_pattern(struct walk *w, TSNode n)
+static void bind_pattern(struct walk *w, TSNode n, uint32_t value)
 {
     if (absent(n)) return;
+    if (++w->depth > PY_MAX_DEPTH) {
+        w->too_deep = true;
+        w->depth--;
+        return;
+    }
     switch (kind_of(n)) {
     case K_identifier:
-        bind_name(w, PYB_OTHER, text_of(w->f, n), NULL, span(n));
-        return;
+        bind_name(w, PYB_OTHER, text_of(w->f, n), NULL, span(n))->value = value;
+        break;
     case K_pattern_list:
     case K_tuple_pattern:
     case K_list_pattern:
     case K_list_splat_pattern:
     case K_as_pattern_target:
         for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++)
-            bind_pattern(w, ts_node_named_child(n, i));
-        return;
+            bind_pattern(w, ts_node_named_child(n, i),
+                         kind_of(n) == K_as_pattern_target ? value : item_of(w->f, value, i, c));
+        break;
+    case K_attribute:
+        add_attribute(w, n, value);
+        visit(w, n);
+        break;
     default:
-        visit(w, n); /* x.attr = ..., x[i] = ...: uses, not bindings */
+        visit(w, n); /* x[i] = ...: a use, not a binding */
     }
+    w->depth--;
 }
 
 static uint32_t open_scope(struct walk *w, enum py_scope_kind kind, TSNode n, const char *name)
@@ -232,6 +288,13 @@ static TSNode param_name(TSNode p)
     }
 }
 
+/* The chain of a parameter's annotation; NULL when it has none or it is no plain chain. */
+static const char *annotation(struct walk *w, TSNode p)
+{
+    TSNode type = field(p, F_type);
+    return absent(type) || !ts_node_named_child_count(type) ? NULL : chain(w, ts_node_named_child(type, 0));
+}
+
 static void read_params(struct walk *w, uint32_t scope, TSNode list)
 {
     for (uint32_t i = 0, c = absent(list) ? 0 : ts_node_named_child_count(list); i < c; i++) {
@@ -239,7 +302,7 @@ static void read_params(struct walk *w, uint32_t scope, TSNode list)
         if (absent(name) || kind_of(name) != K_identifier) continue;
         const char *text = text_of(w->f, name);
         *vec_push(&w->f->scopes.ptr[scope].params) = text;
-        bind_name(w, PYB_PARAM, text, NULL, span(p));
+        bind_name(w, PYB_PARAM, text, annotation(w, p), span(p));
     }
 }
 
@@ -275,8 +338,8 @@ static void add_decorators(struct walk *w, uint32_t scope, TSNode decorated)
         TSNode e = ts_node_named_child(d, 0);
         bool called = !absent(e) && kind_of(e) == K_call;
         const char *name = chain(w, called ? field(e, F_function) : e);
-        *vec_push(&w->f->scopes.ptr[scope].decorators) =
-            (struct py_decorator){span(d), name ? name : "", called};
+        *vec_push(&w->f->scopes.ptr[scope].decorators) = (struct py_decorator){
+            span(d), name ? name : "", called, called ? span(field(e, F_arguments)) : (struct py_span){0}};
     }
 }
 
@@ -330,12 +393,13 @@ static void visit_decorated(struct walk *w, TSNode n)
         visit_function(w, definition, n);
 }
 
-static void visit_lambda(struct walk *w, TSNode n)
+static uint32_t visit_lambda(struct walk *w, TSNode n)
 {
     TSNode params = field(n, F_parameters), body = field(n, F_body);
     visit_param_values(w, params);
     uint32_t scope = open_scope(w, PY_LAMBDA, n, "");
     in_scope(w, scope, params, body);
+    return add_expr(w, PYE_LAMBDA, scope, 0);
 }
 
 static void visit_comprehension(struct walk *w, TSNode n)
@@ -390,15 +454,15 @@ static void visit_from(struct walk *w, TSNode n)
     }
 }
 
-static void visit_assignment(struct walk *w, TSNode n)
+static uint32_t visit_assignment(struct walk *w, TSNode n)
 {
     TSNode left = field(n, F_left), right = field(n, F_right);
-    visit(w, right);
+    uint32_t value = visit(w, right);
     if (absent(left) || kind_of(left) != K_identifier) {
-        bind_pattern(w, left);
-        return;
+        bind_pattern(w, left, value);
+        return value;
     }
-    if (absent(right)) return; /* a bare annotation binds nothing */
+    if (absent(right)) return 0; /* a bare annotation binds nothing */
     enum py_binding_kind kind = PYB_ALIAS;
     const char *target = chain(w, right);
     if (!target) {
@@ -406,18 +470,21 @@ static void visit_assignment(struct walk *w, TSNode n)
         target = call ? chain(w, field(right, F_function)) : NULL;
         kind = target ? PYB_INSTANCE : PYB_OTHER;
     }
-    bind_name(w, kind, text_of(w->f, left), target, span(n));
+    bind_name(w, kind, text_of(w->f, left), target, span(n))->value = value;
+    return value;
 }
 
-static void add_ref(struct walk *w, TSNode n, TSNode call)
+/* Index of the new reference, UINT32_MAX when n names nothing. */
+static uint32_t add_ref(struct walk *w, TSNode n, TSNode call)
 {
     const char *text = chain(w, n);
     if (!text) {
         buf_clear(&w->scratch);
         buf_adds(&w->scratch, "?.");
-        if (!chain_text(w->f, field(n, F_attribute), &w->scratch)) return;
+        if (!chain_text(w->f, field(n, F_attribute), &w->scratch)) return UINT32_MAX;
         text = py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
     }
+    uint32_t index = (uint32_t)w->f->refs.len;
     struct py_ref *r = vec_push(&w->f->refs);
     r->chain = text;
     r->scope = w->scope;
@@ -425,52 +492,257 @@ static void add_ref(struct walk *w, TSNode n, TSNode call)
     r->statement = w->statement;
     r->call = !absent(call);
     if (r->call) r->args = span(field(call, F_arguments));
+    return index;
 }
 
-static void visit_attribute(struct walk *w, TSNode n, TSNode call)
+/* The innermost object of a chain of attributes, and the attribute taken of it. */
+static TSNode chain_root(TSNode n, TSNode *first)
 {
-    add_ref(w, n, call);
-    TSNode root = n;
-    while (!absent(root) && kind_of(root) == K_attribute) root = field(root, F_object);
-    if (!absent(root) && kind_of(root) != K_identifier) {
-        /* ?.a.b: the chain stopped at an expression, which may hold references of its own */
-        visit(w, root);
+    *first = n;
+    while (!absent(n) && kind_of(n) == K_attribute) {
+        *first = n;
+        n = field(n, F_object);
     }
+    return n;
 }
 
-static void visit_call(struct walk *w, TSNode n)
+/* of(...).a.b: a's own reference when it is not the whole, so that every attribute is seen once. */
+static uint32_t visit_attribute(struct walk *w, TSNode n, TSNode call)
+{
+    uint32_t index = add_ref(w, n, call);
+    TSNode first, root = chain_root(n, &first);
+    if (absent(root)) return index;
+    if (kind_of(root) == K_identifier) {
+        w->too_deep |= index != UINT32_MAX && w->f->refs.ptr[index].chain[0] == '?';
+        return index;
+    }
+    /* ?.b: the chain stopped at an expression, which may hold references of its own */
+    TSNode object = field(n, F_object);
+    uint32_t base = 0;
+    if (ts_node_eq(object, root)) {
+        base = visit(w, root);
+    } else if (++w->depth < PY_MAX_DEPTH) {
+        uint32_t inner = visit_attribute(w, object, (TSNode){0});
+        base = inner == UINT32_MAX ? 0 : add_expr(w, PYE_REF, inner, 0);
+    } else {
+        w->too_deep = true;
+    }
+    if (!ts_node_eq(object, root)) w->depth--;
+    if (index != UINT32_MAX) w->f->refs.ptr[index].base = base;
+    return index;
+}
+
+static void visit_argument(struct walk *w, TSNode a)
+{
+    enum kind k = kind_of(a);
+    struct py_argument arg = {"", 0};
+    if (k == K_keyword_argument) {
+        TSNode name = field(a, F_name);
+        if (!absent(name)) arg.keyword = text_of(w->f, name);
+        arg.value = visit(w, field(a, F_value));
+    } else if (k == K_list_splat || k == K_dictionary_splat) {
+        arg.keyword = "*";
+        visit(w, a);
+    } else {
+        arg.value = visit(w, a);
+    }
+    *vec_push(&w->pending) = arg;
+}
+
+/* Arguments of one call stand together: nested calls put theirs first. */
+static void visit_arguments(struct walk *w, TSNode list, uint32_t ref)
+{
+    if (absent(list)) return;
+    if (kind_of(list) != K_argument_list) {
+        visit(w, list); /* f(x for x in y) */
+        return;
+    }
+    size_t mark = w->pending.len, mine = cursor_at(w, list);
+    if (ts_tree_cursor_goto_first_child(&w->cursors.ptr[mine])) {
+        do {
+            TSNode child = ts_tree_cursor_current_node(&w->cursors.ptr[mine]);
+            if (ts_node_is_named(child)) visit_argument(w, child);
+        } while (ts_tree_cursor_goto_next_sibling(&w->cursors.ptr[mine]));
+    }
+    w->cursors_used--;
+    uint32_t first = (uint32_t)w->f->arguments.len;
+    for (size_t i = mark; i < w->pending.len; i++) *vec_push(&w->f->arguments) = w->pending.ptr[i];
+    if (ref != UINT32_MAX) {
+        w->f->refs.ptr[ref].arg = first;
+        w->f->refs.ptr[ref].nargs = (uint32_t)(w->pending.len - mark);
+    }
+    w->pending.len = mark;
+}
+
+static uint32_t visit_call(struct walk *w, TSNode n)
 {
     TSNode function = field(n, F_function);
     enum kind k = absent(function) ? K_other : kind_of(function);
+    uint32_t ref = UINT32_MAX, callee = 0;
     if (k == K_attribute)
-        visit_attribute(w, function, n);
+        ref = visit_attribute(w, function, n);
     else if (k == K_identifier)
-        add_ref(w, function, n);
+        ref = add_ref(w, function, n);
     else
-        visit(w, function);
-    visit(w, field(n, F_arguments));
+        callee = visit(w, function);
+    visit_arguments(w, field(n, F_arguments), ref);
+    return add_expr(w, PYE_CALL, ref, callee);
 }
 
-static void add_operator(struct walk *w, TSNode n, const char *prefix)
+/* The operator's text, "u" before unary ones: "" when there is none. */
+static const char *operator_text(struct walk *w, TSNode n, const char *prefix)
 {
     TSNode op = field(n, F_operator);
     for (uint32_t i = 0, c = ts_node_child_count(n); i < c && absent(op); i++) {
         TSNode child = ts_node_child(n, i);
         if (!ts_node_is_named(child)) op = child;
     }
-    if (absent(op)) return;
+    if (absent(op)) return "";
     buf_clear(&w->scratch);
     buf_adds(&w->scratch, prefix);
     buf_add(&w->scratch, w->f->text + ts_node_start_byte(op), ts_node_end_byte(op) - ts_node_start_byte(op));
-    const char *text = py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
-    *vec_push(&w->f->operators) = (struct py_operator){text, w->scope, span(n)};
+    return py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
 }
 
-static void visit_conditional(struct walk *w, TSNode n, TSNode target)
+/* Operators stand in source order, so one is entered before its operands are read. UINT32_MAX: no text. */
+static uint32_t add_operator(struct walk *w, TSNode n, const char *text)
+{
+    if (!*text) return UINT32_MAX;
+    *vec_push(&w->f->operators) = (struct py_operator){text, w->scope, span(n), 0, 0};
+    return (uint32_t)w->f->operators.len - 1;
+}
+
+static void set_operands(struct walk *w, uint32_t operator_, uint32_t left, uint32_t right)
+{
+    if (operator_ == UINT32_MAX) return;
+    w->f->operators.ptr[operator_].left = left;
+    w->f->operators.ptr[operator_].right = right;
+}
+
+/* a < b < c has three operands and two operators; the first pair stands for all. */
+static uint32_t visit_binary(struct walk *w, TSNode n)
+{
+    const char *text = operator_text(w, n, "");
+    uint32_t operand[2] = {0, 0}, index = add_operator(w, n, text);
+    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++) {
+        uint32_t value = visit(w, ts_node_named_child(n, i));
+        if (i < 2) operand[i] = value;
+    }
+    set_operands(w, index, operand[0], operand[1]);
+    bool truth = text[0] == 'i' || text[0] == 'n'; /* in, is, not in */
+    return truth ? add_expr(w, PYE_BOOL, 0, 0) : add_expr(w, PYE_OPERATOR, operand[0], operand[1]);
+}
+
+static uint32_t visit_unary(struct walk *w, TSNode n)
+{
+    uint32_t index = add_operator(w, n, operator_text(w, n, "u"));
+    uint32_t operand = ts_node_named_child_count(n) ? visit(w, ts_node_named_child(n, 0)) : 0;
+    set_operands(w, index, operand, 0);
+    return add_expr(w, PYE_UNARY, operand, 0);
+}
+
+static uint32_t visit_augmented(struct walk *w, TSNode n)
+{
+    TSNode left = field(n, F_left);
+    bool name = !absent(left) && kind_of(left) == K_identifier;
+    uint32_t index = add_operator(w, n, operator_text(w, n, ""));
+    uint32_t ref = name ? add_ref(w, left, (TSNode){0}) : UINT32_MAX;
+    uint32_t a = name ? add_expr(w, PYE_REF, ref, 0) : visit(w, left);
+    uint32_t b = visit(w, field(n, F_right));
+    set_operands(w, index, a, b);
+    uint32_t value = add_expr(w, PYE_OPERATOR, a, b);
+    if (name) bind_pattern(w, left, value);
+    return value;
+}
+
+/* Lists and tuples keep their elements' expressions. */
+static uint32_t visit_elements(struct walk *w, TSNode n, enum py_expr_kind kind)
+{
+    size_t mark = w->elements.len, mine = cursor_at(w, n);
+    if (ts_tree_cursor_goto_first_child(&w->cursors.ptr[mine])) {
+        do {
+            TSNode child = ts_tree_cursor_current_node(&w->cursors.ptr[mine]);
+            if (!ts_node_is_named(child)) continue;
+            uint32_t value = visit(w, child);
+            *vec_push(&w->elements) = value;
+        } while (ts_tree_cursor_goto_next_sibling(&w->cursors.ptr[mine]));
+    }
+    w->cursors_used--;
+    uint32_t first = (uint32_t)w->f->items.len, count = (uint32_t)(w->elements.len - mark);
+    for (size_t i = mark; i < w->elements.len; i++) *vec_push(&w->f->items) = w->elements.ptr[i];
+    w->elements.len = mark;
+    return add_expr(w, kind, first, count);
+}
+
+static uint32_t visit_literal(struct walk *w, TSNode n, enum py_expr_kind kind)
+{
+    visit_children(w, n);
+    return add_expr(w, kind, 0, 0);
+}
+
+/* The named children's expressions; those at `a` and `b` may be the value. */
+static uint32_t visit_either(struct walk *w, TSNode n, uint32_t a, uint32_t b)
+{
+    uint32_t operand[2] = {0, 0};
+    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++) {
+        uint32_t value = visit(w, ts_node_named_child(n, i));
+        if (i == a) operand[0] = value;
+        if (i == b) operand[1] = value;
+    }
+    return add_expr(w, PYE_EITHER, operand[0], operand[1]);
+}
+
+static uint32_t visit_subscript(struct walk *w, TSNode n)
+{
+    TSNode object = field(n, F_value);
+    uint32_t value = visit(w, object);
+    visit_children_but(w, n, object);
+    return add_expr(w, PYE_SUBSCRIPT, value, 0);
+}
+
+/* The last child's expression: for what wraps exactly one. */
+static uint32_t visit_wrapped(struct walk *w, TSNode n)
+{
+    uint32_t value = 0;
+    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++)
+        value = visit(w, ts_node_named_child(n, i));
+    return value;
+}
+
+static uint32_t visit_return(struct walk *w, TSNode n)
+{
+    uint32_t value = visit_wrapped(w, n);
+    *vec_push(&w->f->returns) = (struct py_return){w->scope, value};
+    return 0;
+}
+
+static uint32_t visit_as(struct walk *w, TSNode n)
+{
+    TSNode target = field(n, F_alias);
+    uint32_t value = ts_node_named_child_count(n) ? visit(w, ts_node_named_child(n, 0)) : 0;
+    bind_pattern(w, target, value);
+    return value;
+}
+
+/* for target in right: the target is some element of right. */
+static void visit_loop(struct walk *w, TSNode n)
+{
+    TSNode left = field(n, F_left), right = field(n, F_right);
+    bool statement = kind_of(n) == K_for_statement;
+    w->conditional += statement;
+    uint32_t value = visit(w, right);
+    bind_pattern(w, left, value ? add_expr(w, PYE_SUBSCRIPT, value, 0) : 0);
+    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++) {
+        TSNode child = ts_node_named_child(n, i);
+        if (!ts_node_eq(child, left) && !ts_node_eq(child, right)) visit(w, child);
+    }
+    w->conditional -= statement;
+}
+
+static void visit_conditional(struct walk *w, TSNode n)
 {
     w->conditional++;
-    bind_pattern(w, target);
-    visit_children_but(w, n, target);
+    visit_children(w, n);
     w->conditional--;
 }
 
@@ -480,90 +752,135 @@ static void visit_outer_declaration(struct walk *w, TSNode n)
         bind_name(w, PYB_OUTER, text_of(w->f, ts_node_named_child(n, i)), NULL, span(n));
 }
 
-static void visit_kind(struct walk *w, TSNode n)
+static uint32_t visit_named(struct walk *w, TSNode n)
+{
+    uint32_t value = visit(w, field(n, F_value));
+    bind_pattern(w, field(n, F_name), value);
+    return value;
+}
+
+static uint32_t ref_expr(struct walk *w, uint32_t ref)
+{
+    return ref == UINT32_MAX ? 0 : add_expr(w, PYE_REF, ref, 0);
+}
+
+static uint32_t visit_statement(struct walk *w, TSNode n)
 {
     switch (kind_of(n)) {
     case K_class_definition:
         visit_class(w, n, (TSNode){0});
-        break;
+        return 0;
     case K_function_definition:
         visit_function(w, n, (TSNode){0});
-        break;
+        return 0;
     case K_decorated_definition:
         visit_decorated(w, n);
-        break;
-    case K_lambda:
-        visit_lambda(w, n);
-        break;
-    case K_list_comprehension:
-    case K_set_comprehension:
-    case K_dictionary_comprehension:
-    case K_generator_expression:
-        visit_comprehension(w, n);
-        break;
+        return 0;
     case K_import_statement:
         visit_import(w, n);
-        break;
+        return 0;
     case K_import_from_statement:
         visit_from(w, n);
-        break;
+        return 0;
     case K_future_import_statement:
-        break;
+        return 0;
     case K_assignment:
-        visit_assignment(w, n);
-        break;
+        return visit_assignment(w, n);
     case K_augmented_assignment:
-        add_operator(w, n, "");
-        bind_pattern(w, field(n, F_left));
-        visit(w, field(n, F_right));
-        break;
-    case K_named_expression:
-        bind_pattern(w, field(n, F_name));
-        visit_children_but(w, n, field(n, F_name));
-        break;
+        return visit_augmented(w, n);
+    case K_return_statement:
+    case K_yield:
+        return visit_return(w, n);
     case K_for_statement:
-        visit_conditional(w, n, field(n, F_left));
-        break;
     case K_for_in_clause:
-        bind_pattern(w, field(n, F_left));
-        visit_children_but(w, n, field(n, F_left));
-        break;
-    case K_as_pattern_target:
-        bind_pattern(w, n);
-        break;
+        visit_loop(w, n);
+        return 0;
     case K_global_statement:
     case K_nonlocal_statement:
         visit_outer_declaration(w, n);
-        break;
+        return 0;
     case K_if_statement:
     case K_try_statement:
     case K_while_statement:
     case K_match_statement:
-        visit_conditional(w, n, (TSNode){0});
-        break;
-    case K_call:
-        visit_call(w, n);
-        break;
-    case K_attribute:
-        visit_attribute(w, n, (TSNode){0});
-        break;
-    case K_identifier:
-        add_ref(w, n, (TSNode){0});
-        break;
-    case K_keyword_argument:
-        visit_children_but(w, n, field(n, F_name));
-        break;
-    case K_binary_operator:
-    case K_comparison_operator:
-        add_operator(w, n, "");
-        visit_children(w, n);
-        break;
-    case K_unary_operator:
-        add_operator(w, n, "u");
-        visit_children(w, n);
-        break;
+        visit_conditional(w, n);
+        return 0;
     default:
         visit_children(w, n);
+        return 0;
+    }
+}
+
+static uint32_t visit_kind(struct walk *w, TSNode n)
+{
+    switch (kind_of(n)) {
+    case K_lambda:
+        return visit_lambda(w, n);
+    case K_list_comprehension:
+        visit_comprehension(w, n);
+        return add_expr(w, PYE_LIST, 0, 0);
+    case K_set_comprehension:
+        visit_comprehension(w, n);
+        return add_expr(w, PYE_SET, 0, 0);
+    case K_dictionary_comprehension:
+        visit_comprehension(w, n);
+        return add_expr(w, PYE_DICT, 0, 0);
+    case K_generator_expression:
+        visit_comprehension(w, n);
+        return 0;
+    case K_named_expression:
+        return visit_named(w, n);
+    case K_as_pattern:
+        return visit_as(w, n);
+    case K_as_pattern_target:
+        bind_pattern(w, n, 0);
+        return 0;
+    case K_call:
+        return visit_call(w, n);
+    case K_attribute:
+        return ref_expr(w, visit_attribute(w, n, (TSNode){0}));
+    case K_identifier:
+        return ref_expr(w, add_ref(w, n, (TSNode){0}));
+    case K_keyword_argument:
+        return visit(w, field(n, F_value));
+    case K_binary_operator:
+    case K_comparison_operator:
+        return visit_binary(w, n);
+    case K_unary_operator:
+        return visit_unary(w, n);
+    case K_not_operator:
+        return visit_literal(w, n, PYE_BOOL);
+    case K_boolean_operator:
+        return visit_either(w, n, 0, 1);
+    case K_conditional_expression:
+        return visit_either(w, n, 0, 2);
+    case K_subscript:
+        return visit_subscript(w, n);
+    case K_string:
+    case K_concatenated_string:
+        return visit_literal(w, n, PYE_STR);
+    case K_integer:
+    case K_float:
+        return add_expr(w, PYE_NUMBER, 0, 0);
+    case K_true:
+    case K_false:
+        return add_expr(w, PYE_BOOL, 0, 0);
+    case K_none:
+        return add_expr(w, PYE_NONE, 0, 0);
+    case K_list:
+        return visit_elements(w, n, PYE_LIST);
+    case K_tuple:
+    case K_expression_list:
+        return visit_elements(w, n, PYE_TUPLE);
+    case K_dictionary:
+        return visit_literal(w, n, PYE_DICT);
+    case K_set:
+        return visit_literal(w, n, PYE_SET);
+    case K_parenthesized_expression:
+    case K_await:
+        return visit_wrapped(w, n);
+    default:
+        return visit_statement(w, n);
     }
 }
 
@@ -574,13 +891,20 @@ static bool is_simple_statement(enum kind k)
            k == K_import_from_statement;
 }
 
-static void visit(struct walk *w, TSNode n)
+static uint32_t visit(struct walk *w, TSNode n)
 {
-    if (absent(n)) return;
+    if (absent(n)) return 0;
+    if (w->depth >= PY_MAX_DEPTH) {
+        w->too_deep = true;
+        return 0;
+    }
+    w->depth++;
     struct py_span outer = w->statement;
     if (is_simple_statement(kind_of(n))) w->statement = span(n);
-    visit_kind(w, n);
+    uint32_t value = visit_kind(w, n);
     w->statement = outer;
+    w->depth--;
+    return value;
 }
 
 /* ---- entry points ------------------------------------------------------------------------------------ */
@@ -613,16 +937,36 @@ static uint32_t first_error_row(TSNode n)
     return ts_node_start_point(n).row + 1;
 }
 
-static TSTree *parse_text(const char *text, uint32_t len)
+static pthread_key_t parser_key;
+
+static void delete_parser(void *parser)
+{
+    ts_parser_delete(parser);
+}
+
+static void set_up(void)
+{
+    find_symbols();
+    if (pthread_key_create(&parser_key, delete_parser)) die("no thread-local storage left");
+}
+
+/* One parser a thread: its stacks and pools serve file after file. */
+static TSParser *thread_parser(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_symbols);
-    TSParser *parser = ts_parser_new();
+    pthread_once(&once, set_up);
+    TSParser *parser = pthread_getspecific(parser_key);
+    if (parser) return parser;
+    parser = ts_parser_new();
     if (!ts_parser_set_language(parser, tree_sitter_python()))
         die("the Python grammar does not fit tree-sitter");
-    TSTree *tree = ts_parser_parse_string(parser, NULL, text, len);
-    ts_parser_delete(parser);
-    return tree;
+    pthread_setspecific(parser_key, parser);
+    return parser;
+}
+
+static TSTree *parse_text(const char *text, uint32_t len)
+{
+    return ts_parser_parse_string(thread_parser(), NULL, text, len);
 }
 
 uint32_t py_syntax_error_row(const char *text, size_t len)
@@ -656,10 +1000,16 @@ struct py_file *py_parse(const char *path, const char *text, size_t len)
     TSNode root = ts_tree_root_node(tree);
     note_oddities(f, root);
     struct walk w = {.f = f};
+    add_expr(&w, PYE_UNKNOWN, 0, 0);
     open_scope(&w, PY_MODULE, root, "");
     f->scopes.ptr[0].at = f->scopes.ptr[0].body = (struct py_span){0, f->len, 1};
     visit_children(&w, root);
+    if (w.too_deep) f->note = "nested too deeply in places: those were not read";
     buf_free(&w.scratch);
+    vec_free(&w.pending);
+    vec_free(&w.elements);
+    for (size_t i = 0; i < w.cursors.len; i++) ts_tree_cursor_delete(&w.cursors.ptr[i]);
+    vec_free(&w.cursors);
     ts_tree_delete(tree);
     py_index_bindings(f);
     return f;
@@ -692,5 +1042,10 @@ void py_free(struct py_file *f)
     vec_free(&f->refs);
     vec_free(&f->operators);
     vec_free(&f->imports);
+    vec_free(&f->exprs);
+    vec_free(&f->arguments);
+    vec_free(&f->returns);
+    vec_free(&f->attributes);
+    vec_free(&f->items);
     free(f);
 }

@@ -10,6 +10,8 @@
 
 #include "concord/base/base.h"
 
+enum { PY_MAX_DEPTH = 800 }; /* expressions nested deeper are not read; the file's note says so */
+
 enum py_scope_kind { PY_MODULE, PY_CLASS, PY_FUNCTION, PY_LAMBDA, PY_COMPREHENSION };
 
 struct py_span {
@@ -21,6 +23,7 @@ struct py_decorator {
     struct py_span at; /* from the @ */
     const char *name;  /* dotted text without arguments: "unittest.skipIf"; "" if it is not a plain chain */
     bool called;
+    struct py_span args; /* the argument list with its parentheses when called */
 };
 
 /* A scope; index 0 is the module. A decorated definition's span begins at its first decorator. */
@@ -50,12 +53,50 @@ enum py_binding_kind {
     PYB_OUTER,    /* global or nonlocal declaration */
 };
 struct py_binding {
-    const char *name, *target; /* target NULL where the kind has none */
+    const char *name,
+        *target; /* target NULL where the kind has none; of a parameter its annotation's chain */
     enum py_binding_kind kind;
     uint32_t scope;    /* the scope that owns the name */
     uint32_t inner;    /* PYB_FUNCTION, PYB_CLASS: the scope it opens */
     struct py_span at; /* of the whole statement */
     bool conditional;  /* inside if, try, loop */
+    uint32_t value;    /* expression it is given, 0 if unknown */
+};
+
+/* What an expression is made of, as far as the type of its value may be told. Index 0 is the unknown one. */
+enum py_expr_kind {
+    PYE_UNKNOWN,
+    PYE_REF,  /* a: index of the reference */
+    PYE_CALL, /* a: index of the callee's reference; UINT32_MAX when the callee is an expression, then b */
+    PYE_STR,
+    PYE_NUMBER,
+    PYE_BOOL,
+    PYE_NONE,
+    PYE_LIST,
+    PYE_DICT,
+    PYE_SET,
+    PYE_TUPLE, /* a: first in items, b: how many */
+    PYE_LAMBDA,
+    PYE_OPERATOR,  /* a, b: operands; also comparisons */
+    PYE_UNARY,     /* a */
+    PYE_EITHER,    /* a, b: x if c else y, x or y */
+    PYE_SUBSCRIPT, /* a: what is indexed */
+};
+struct py_expr {
+    enum py_expr_kind kind;
+    uint32_t a, b;
+};
+struct py_argument {
+    const char *keyword; /* "" if positional, "*" if unpacked */
+    uint32_t value;      /* expression */
+};
+struct py_return { /* return and yield */
+    uint32_t scope, value;
+};
+struct py_attribute { /* self.x = value */
+    const char *chain;
+    uint32_t scope, value;
+    struct py_span at;
 };
 
 /* A maximal chain of names and attributes, or an attribute of any other expression. */
@@ -66,6 +107,8 @@ struct py_ref {
     bool call;                /* it is called here */
     struct py_span args;      /* the argument list with its parentheses when called */
     struct py_span statement; /* the enclosing simple statement */
+    uint32_t base;            /* "?.x": the expression that the attribute is taken of */
+    uint32_t arg, nargs;      /* its arguments: arguments[arg .. arg + nargs) */
 };
 
 /* An operator applied to operands: a + b, a @ b, -a, a == b, a += b. */
@@ -73,6 +116,7 @@ struct py_operator {
     const char *op; /* "+", "u-", "+=" */
     uint32_t scope;
     struct py_span at;
+    uint32_t left, right; /* expressions; right 0 for unary ones */
 };
 
 struct py_import { /* an import statement, for those that edit imports */
@@ -92,6 +136,11 @@ struct py_file {
     VEC(struct py_ref) refs;
     VEC(struct py_operator) operators;
     VEC(struct py_import) imports;
+    VEC(struct py_expr) exprs;
+    VEC(struct py_argument) arguments;
+    VEC(struct py_return) returns;
+    VEC(struct py_attribute) attributes;
+    VEC(uint32_t) items; /* of tuples: expressions */
     struct py_private *priv;
 };
 

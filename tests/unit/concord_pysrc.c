@@ -153,6 +153,58 @@ static void test_edits(void **state)
     py_free(f);
 }
 
+static void test_values(void **state)
+{
+    (void)state;
+    struct py_file *f = parse("x, y = torch.ones(3), [1]\nfor t in y: pass\nself.w = x\n"
+                              "def f(a: torch.Tensor, b=2):\n    return a + b\n"
+                              "torch.ones(2).grad.sum(x, dim=0)\nx += 1\n");
+    const struct py_binding *x = &f->bindings.ptr[0], *y = &f->bindings.ptr[1], *t = &f->bindings.ptr[2];
+    assert_string_equal(x->name, "x");
+    assert_int_equal(f->exprs.ptr[x->value].kind, PYE_CALL);
+    assert_string_equal(f->refs.ptr[f->exprs.ptr[x->value].a].chain, "torch.ones");
+    assert_int_equal(f->exprs.ptr[y->value].kind, PYE_LIST);
+    assert_int_equal(f->exprs.ptr[t->value].kind, PYE_SUBSCRIPT);
+    assert_int_equal(f->attributes.len, 1);
+    assert_string_equal(f->attributes.ptr[0].chain, "self.w");
+    assert_int_equal(f->returns.len, 1);
+    assert_int_equal(f->exprs.ptr[f->returns.ptr[0].value].kind, PYE_OPERATOR);
+    const struct py_ref *sum = ref(f, "?.sum"), *grad = ref(f, "?.grad");
+    assert_int_equal(sum->nargs, 2);
+    assert_string_equal(f->arguments.ptr[sum->arg + 1].keyword, "dim");
+    assert_int_equal(f->exprs.ptr[sum->base].kind, PYE_REF);
+    assert_int_equal(f->exprs.ptr[grad->base].kind, PYE_CALL);
+    assert_string_equal(f->operators.ptr[1].op, "+=");
+    assert_int_not_equal(f->operators.ptr[1].left, 0);
+    for (size_t i = 0; i < f->bindings.len; i++)
+        if (!strcmp(f->bindings.ptr[i].name, "a"))
+            assert_string_equal(f->bindings.ptr[i].target, "torch.Tensor");
+    py_free(f);
+}
+
+static void test_deep_nesting(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *open, *middle, *close;
+    } shapes[] = {
+        {"(", "1", ")"}, {"[", "", "]"},  {"not ", "x", ""}, {"a.", "b", ""},
+        {"1+", "1", ""}, {"f(", "", ")"}, {"-", "1", ""},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct buf b = BUF_INIT;
+        for (int n = 0; n < 20000; n++) buf_adds(&b, shapes[i].open);
+        buf_adds(&b, shapes[i].middle);
+        for (int n = 0; n < 20000; n++) buf_adds(&b, shapes[i].close);
+        buf_addc(&b, '\n');
+        struct py_file *f = py_parse("t.py", buf_str(&b), b.len);
+        assert_non_null(f);
+        assert_non_null(f->note); /* said, not fatal */
+        py_free(f);
+        buf_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +214,8 @@ int main(void)
         cmocka_unit_test(test_instances_and_methods),
         cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_edits),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_deep_nesting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
