@@ -293,15 +293,23 @@ static int run_call(op_call *c, aclrtStream stream)
 static int exec_run(struct rt_task *task)
 {
     struct aclOpExecutor *ex = (struct aclOpExecutor *)task;
-    int e = run_call(&ex->call, ex->stream);
-    exec_free(ex);
-    return e;
+    return run_call(&ex->call, ex->stream);
 }
 
 static void exec_drop(struct rt_task *task)
 {
     exec_free((struct aclOpExecutor *)task);
 }
+
+static const char *exec_label(const struct rt_task *task)
+{
+    return ((const struct aclOpExecutor *)task)->call.row->name;
+}
+
+static const struct rt_task_kind exec_kind = {
+    .name = "operator", .run = exec_run, .drop = exec_drop, .label = exec_label};
+static const struct rt_task_kind exec_sync_kind = {
+    .name = "operator", .run = exec_run, .drop = exec_drop, .label = exec_label, .no_capture = true};
 
 int op_prepare(const op_row *row, const op_arg *args, uint64_t *workspace_size, aclOpExecutor **executor)
 {
@@ -334,9 +342,9 @@ int op_launch(const op_row *row, void *workspace, uint64_t workspace_size, aclOp
     if (executor->call.row != row)
         return rt_fail(ACLNN_ERR_INNER, "%s: the executor was prepared for %s", row->name,
                        executor->call.row->name);
-    executor->task = (struct rt_task){.run = exec_run, .drop = exec_drop};
-    executor->stream = stream;
     bool sync = row->flags & OPF_SYNC_SHAPE;
+    executor->task = (struct rt_task){.kind = sync ? &exec_sync_kind : &exec_kind};
+    executor->stream = stream;
     bool small = executor->call.work <= SMALL_WORK && !(row->flags & OPF_BIG);
     int e = rt_stream_push(stream, &executor->task, small || sync);
     return !e && sync ? rt_stream_drain(stream) : e;

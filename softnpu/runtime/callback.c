@@ -15,7 +15,6 @@ static int run_host(struct rt_task *task)
 {
     struct host_task *t = (struct host_task *)task;
     t->fn(t->args);
-    free(t);
     return 0;
 }
 
@@ -23,6 +22,8 @@ static void drop_host(struct rt_task *task)
 {
     free(task);
 }
+
+static const struct rt_task_kind host_kind = {.name = "host function", .run = run_host, .drop = drop_host};
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 {
@@ -32,19 +33,25 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     if (!s) return code;
     struct host_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtLaunchHostFunc: no memory");
-    *t = (struct host_task){{NULL, run_host, drop_host}, fn, args};
+    *t = (struct host_task){{NULL, &host_kind}, fn, args};
     return rt_stream_queue(s, &t->task,
                            false); /* never inline: the function may take the launching thread's locks */
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------- */
 
-struct report {
+struct report_task {
     struct rt_task task;
     aclrtCallback fn;
     void *data;
     bool block;
     uint64_t thread;
+};
+/* What a run of the task hands to the subscribed thread. */
+struct report {
+    aclrtCallback fn;
+    void *data;
+    bool block;
     atomic_int over; /* block: the callback has returned */
     struct report *next;
 };
@@ -118,15 +125,19 @@ static void drop_report(struct rt_task *task)
     free(task);
 }
 
-/* Hands the report over. If it blocks the stream, it stays ours; otherwise the reporting thread frees it. */
+/* Hands a report over. If it blocks the stream, it stays ours; otherwise the reporting thread frees it. */
 static int run_report(struct rt_task *task)
 {
-    struct report *r = (struct report *)task;
-    bool block = r->block;
+    const struct report_task *t = (const struct report_task *)task;
+    bool block = t->block;
+    struct report *r = calloc(1, sizeof *r);
+    if (!r) return rt_fail(ACL_ERROR_BAD_ALLOC, "callback: no memory for its report");
+    r->fn = t->fn;
+    r->data = t->data;
+    r->block = block;
     pthread_mutex_lock(&lock);
-    struct subscriber *s = find(r->thread);
+    struct subscriber *s = find(t->thread);
     if (s) {
-        r->next = NULL;
         *s->tail = r;
         s->tail = &r->next;
     }
@@ -143,6 +154,8 @@ static int run_report(struct rt_task *task)
     return 0;
 }
 
+static const struct rt_task_kind report_kind = {.name = "callback", .run = run_report, .drop = drop_report};
+
 aclError aclrtLaunchCallback(aclrtCallback fn, void *data, aclrtCallbackBlockType block, aclrtStream stream)
 {
     RT_NEED(fn, ACL_ERROR_INVALID_PARAM);
@@ -154,14 +167,10 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *data, aclrtCallbackBlockTyp
     if (!thread)
         return rt_fail(ACL_ERROR_STREAM_NOT_SUBSCRIBE,
                        "aclrtLaunchCallback: call aclrtSubscribeReport for the stream first");
-    struct report *r = calloc(1, sizeof *r);
-    if (!r) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtLaunchCallback: no memory");
-    r->task = (struct rt_task){NULL, run_report, drop_report};
-    r->fn = fn;
-    r->data = data;
-    r->block = block == ACL_CALLBACK_BLOCK;
-    r->thread = thread;
-    return rt_stream_queue(s, &r->task, false);
+    struct report_task *t = malloc(sizeof *t);
+    if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtLaunchCallback: no memory");
+    *t = (struct report_task){{NULL, &report_kind}, fn, data, block == ACL_CALLBACK_BLOCK, thread};
+    return rt_stream_queue(s, &t->task, false);
 }
 
 static bool has_report(void *arg)

@@ -1,5 +1,6 @@
 /* copy.c - copies and fills, on the calling thread or in stream order. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,6 @@ struct move_task {
 static int run_move(struct rt_task *t)
 {
     perform(&((struct move_task *)t)->move);
-    free(t);
     return 0;
 }
 
@@ -67,6 +67,9 @@ static void drop_move(struct rt_task *t)
 {
     free(t);
 }
+
+static const struct rt_task_kind copy_kind = {.name = "copy", .run = run_move, .drop = drop_move};
+static const struct rt_task_kind fill_kind = {.name = "fill", .run = run_move, .drop = drop_move};
 
 static int launch(const struct move *m, aclrtStream stream, const char *function)
 {
@@ -79,7 +82,7 @@ static int launch(const struct move *m, aclrtStream stream, const char *function
     }
     struct move_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
-    *t = (struct move_task){{NULL, run_move, drop_move}, *m};
+    *t = (struct move_task){{NULL, m->src ? &copy_kind : &fill_kind}, *m};
     return rt_stream_queue(s, &t->task, false);
 }
 
@@ -144,6 +147,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
 {
     struct move m = {0};
     int code = plan_copy(dst, destMax, src, count, kind, __func__, &m);
+    if (!code) code = rt_graph_allow(__func__);
     if (!code) perform(&m);
     return code;
 }
@@ -186,6 +190,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
 {
     struct move m = {0};
     int code = plan_2d(dst, dpitch, src, spitch, width, height, kind, __func__, &m);
+    if (!code) code = rt_graph_allow(__func__);
     if (!code) perform(&m);
     return code;
 }
@@ -229,6 +234,7 @@ aclError aclrtMemset(void *dst, size_t destMax, int32_t value, size_t count)
 {
     struct move m = {0};
     int code = plan_fill(dst, destMax, value, count, __func__, &m);
+    if (!code) code = rt_graph_allow(__func__);
     if (!code) perform(&m);
     return code;
 }

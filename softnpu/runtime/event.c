@@ -4,6 +4,7 @@
  * is for the generation that was current when it was asked for, so an event can be recorded again while
  * others still wait. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/graph.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ struct rt_event {
     atomic_ullong done;     /* generations completed */
     atomic_ullong time_ns;  /* when the latest was completed */
     atomic_int waiting;     /* stream waits not yet over */
+    struct rt_mark mark;    /* where it was recorded in a capture that is going on */
 };
 
 static atomic_uint next_id;
@@ -77,6 +79,8 @@ aclError aclrtGetEventId(aclrtEvent event, uint32_t *id)
 
 /* ---- tasks ------------------------------------------------------------------------------------------- */
 
+/* generation 0: the task is part of a graph. There a record makes a new generation at every run, and a wait
+ * is for the event to be recorded and complete, whichever generation that is. */
 struct event_task {
     struct rt_task task;
     struct rt_event *e;
@@ -84,10 +88,16 @@ struct event_task {
     int32_t timeout_ms;
 };
 
+static bool complete_now(struct rt_event *e)
+{
+    unsigned long long generation = atomic_load(&e->recorded);
+    return generation && atomic_load(&e->done) >= generation;
+}
+
 static bool is_done(void *arg)
 {
     struct event_task *t = arg;
-    return atomic_load(&t->e->done) >= t->generation;
+    return t->generation ? atomic_load(&t->e->done) >= t->generation : complete_now(t->e);
 }
 
 static void complete(struct rt_event *e, unsigned long long generation)
@@ -102,28 +112,35 @@ static void complete(struct rt_event *e, unsigned long long generation)
 static int run_record(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    complete(t->e, t->generation);
-    unref(t->e);
-    free(t);
+    complete(t->e, t->generation ? t->generation : atomic_fetch_add(&t->e->recorded, 1) + 1);
     return 0;
 }
 
 static int run_reset(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    unsigned long long same = t->generation;
+    unsigned long long same = t->generation ? t->generation : atomic_load(&t->e->recorded);
     if (atomic_compare_exchange_strong(&t->e->recorded, &same, 0)) atomic_store(&t->e->done, 0);
+    return 0;
+}
+
+static void drop_event(struct rt_task *task)
+{
+    struct event_task *t = (struct event_task *)task;
     unref(t->e);
     free(t);
-    return 0;
 }
 
 static void drop_wait(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    atomic_fetch_sub(&t->e->waiting, 1);
-    unref(t->e);
-    free(t);
+    if (t->generation) atomic_fetch_sub(&t->e->waiting, 1);
+    drop_event(task);
+}
+
+static bool ready_wait(struct rt_task *task)
+{
+    return is_done(task);
 }
 
 static int run_wait(struct rt_task *task)
@@ -132,18 +149,31 @@ static int run_wait(struct rt_task *task)
     bool ok = rt_wait_until(is_done, t, rt_deadline(t->timeout_ms), true);
     int code = ok || rt_task_cancelled() ? 0 : ACL_ERROR_RT_REPORT_TIMEOUT;
     if (code) rt_fail(code, "event %u was not recorded within %d ms", t->e->id, t->timeout_ms);
-    drop_wait(task);
     return code;
 }
 
-static struct event_task *new_task(struct rt_event *e, int (*run)(struct rt_task *),
-                                   void (*drop)(struct rt_task *), unsigned long long generation)
+static const struct rt_task_kind record_kind = {
+    .name = "event record", .run = run_record, .drop = drop_event, .always = true};
+static const struct rt_task_kind reset_kind = {
+    .name = "event reset", .run = run_reset, .drop = drop_event, .always = true};
+static const struct rt_task_kind wait_kind = {
+    .name = "event wait", .run = run_wait, .drop = drop_wait, .ready = ready_wait};
+
+static int push(struct rt_stream *s, struct rt_event *e, const struct rt_task_kind *kind,
+                unsigned long long generation, int32_t timeout_ms)
 {
     struct event_task *t = malloc(sizeof *t);
-    if (!t) return NULL;
-    *t = (struct event_task){{NULL, run, drop}, e, generation, -1};
+    if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", kind->name);
+    *t = (struct event_task){{NULL, kind}, e, generation, timeout_ms};
     atomic_fetch_add(&e->refs, 1);
-    return t;
+    if (kind == &wait_kind && generation) atomic_fetch_add(&e->waiting, 1);
+    return rt_stream_queue(s, &t->task, kind != &wait_kind);
+}
+
+/* Events that a program outside may set keep their meaning in a graph; others become its edges. */
+static bool is_external(const struct rt_event *e)
+{
+    return e->flags & ACL_EVENT_EXTERNAL;
 }
 
 /* ---- recording and waiting --------------------------------------------------------------------------- */
@@ -154,14 +184,15 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
     int code;
     struct rt_stream *s = rt_stream_of(stream, __func__, &code);
     if (!s) return code;
+    if (rt_stream_captures(s))
+        return is_external(e) ? push(s, e, &record_kind, 0, -1) : rt_graph_mark(s, &e->mark);
+    e->mark.capture = 0;
     unsigned long long generation = atomic_fetch_add(&e->recorded, 1) + 1;
     if (rt_stream_enter(s)) {
         complete(e, generation);
         return rt_stream_leave(s, 0);
     }
-    struct event_task *t = new_task(e, run_record, rt_task_always, generation);
-    return t ? rt_stream_queue(s, &t->task, true)
-             : rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtRecordEvent: no memory");
+    return push(s, e, &record_kind, generation, -1);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
@@ -170,9 +201,11 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     int code;
     struct rt_stream *s = rt_stream_of(stream, __func__, &code);
     if (!s) return code;
-    struct event_task *t = new_task(e, run_reset, rt_task_always, atomic_load(&e->recorded));
-    return t ? rt_stream_queue(s, &t->task, true)
-             : rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtResetEvent: no memory");
+    bool captured = rt_stream_captures(s);
+    if (captured && !is_external(e)) return ACL_SUCCESS; /* an edge of the graph stays one */
+    unsigned long long generation = atomic_load(&e->recorded);
+    if (!captured && !generation) return ACL_SUCCESS;
+    return push(s, e, &reset_kind, captured ? 0 : generation, -1);
 }
 
 /* An event that was never recorded, or is complete, has nothing to wait for. */
@@ -182,13 +215,15 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
     int code;
     struct rt_stream *s = rt_stream_of(stream, __func__, &code);
     if (!s) return code;
+    bool captured = rt_stream_captures(s);
+    if (captured && is_external(e)) return push(s, e, &wait_kind, 0, timeout);
+    if (e->mark.capture && rt_graph_wait(s, &e->mark, &code)) return code;
     unsigned long long generation = atomic_load(&e->recorded);
     if (atomic_load(&e->done) >= generation) return ACL_SUCCESS;
-    struct event_task *t = new_task(e, run_wait, drop_wait, generation);
-    if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtStreamWaitEvent: no memory");
-    t->timeout_ms = timeout;
-    atomic_fetch_add(&e->waiting, 1);
-    return rt_stream_queue(s, &t->task, false);
+    if (captured)
+        return rt_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+                       "%s: event %u was recorded outside the capture and is not complete", __func__, e->id);
+    return push(s, e, &wait_kind, generation, timeout);
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
@@ -199,16 +234,19 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 
 /* ---- asking ------------------------------------------------------------------------------------------ */
 
-static bool complete_now(struct rt_event *e)
-{
-    unsigned long long generation = atomic_load(&e->recorded);
-    return generation && atomic_load(&e->done) >= generation;
-}
+/* Asking the host about an event that stands in a capture spoils the capture. */
+#define NOT_CAPTURED(e)                                                                                      \
+    do {                                                                                                     \
+        if ((e)->mark.capture && rt_graph_spoil(&(e)->mark))                                                 \
+            return rt_fail(ACL_ERROR_RT_EVENT_CAPTURED, "%s: event %u is part of a capture", __func__,       \
+                           (e)->id);                                                                         \
+    } while (0)
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
     RT_NEED(status, ACL_ERROR_INVALID_PARAM);
     EVENT(e, event);
+    NOT_CAPTURED(e);
     *status = complete_now(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -233,9 +271,10 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
     RT_NEED(timeout >= -1, ACL_ERROR_RT_PARAM_INVALID);
     EVENT(e, event);
+    NOT_CAPTURED(e);
     struct event_task t = {.e = e, .generation = atomic_load(&e->recorded)};
     if (!t.generation)
-        return rt_fail(ACL_ERROR_RT_EVENT_RECORDER_NULL, "aclrtSynchronizeEvent: event %u was never recorded",
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeEvent: event %u was never recorded",
                        e->id);
     atomic_fetch_add(&e->refs, 1);
     bool ok = rt_wait_until(is_done, &t, rt_deadline(timeout), false);
@@ -293,7 +332,6 @@ static int run_write(struct rt_task *task)
     struct value_task *t = (struct value_task *)task;
     atomic_store(t->at, t->value);
     rt_wait_notify();
-    free(t);
     return 0;
 }
 
@@ -319,12 +357,20 @@ static int run_value_wait(struct rt_task *task)
     struct value_task *t = (struct value_task *)task;
     while (!rt_wait_until(value_holds, t, rt_deadline(1), true) && !rt_task_cancelled()) {
     }
-    free(t);
     return 0;
 }
 
+static bool ready_value(struct rt_task *task)
+{
+    return value_holds(task);
+}
+
+static const struct rt_task_kind write_kind = {.name = "value write", .run = run_write, .drop = drop_value};
+static const struct rt_task_kind value_wait_kind = {
+    .name = "value wait", .run = run_value_wait, .drop = drop_value, .ready = ready_value};
+
 static int push_value(void *dev, uint64_t value, uint32_t condition, aclrtStream stream,
-                      int (*run)(struct rt_task *), const char *function)
+                      const struct rt_task_kind *kind, const char *function)
 {
     if (!dev || !rt_is_device_ptr(dev) || (uintptr_t)dev % 8)
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not an 8-byte aligned device address", function,
@@ -334,18 +380,18 @@ static int push_value(void *dev, uint64_t value, uint32_t condition, aclrtStream
     if (!s) return code;
     struct value_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
-    *t = (struct value_task){{NULL, run, drop_value}, rt_kernel_ptr(dev), value, condition};
-    return rt_stream_queue(s, &t->task, run == run_write);
+    *t = (struct value_task){{NULL, kind}, rt_kernel_ptr(dev), value, condition};
+    return rt_stream_queue(s, &t->task, kind == &write_kind);
 }
 
 aclError aclrtValueWrite(void *dev, uint64_t value, uint32_t flag, aclrtStream stream)
 {
     RT_NEED(flag == 0, ACL_ERROR_RT_PARAM_INVALID);
-    return push_value(dev, value, 0, stream, run_write, __func__);
+    return push_value(dev, value, 0, stream, &write_kind, __func__);
 }
 
 aclError aclrtValueWait(void *dev, uint64_t value, uint32_t flag, aclrtStream stream)
 {
     RT_NEED(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_RT_PARAM_INVALID);
-    return push_value(dev, value, flag, stream, run_value_wait, __func__);
+    return push_value(dev, value, flag, stream, &value_wait_kind, __func__);
 }

@@ -34,7 +34,7 @@ bool rt_fault_any(void);
 /* Counts one hit of (kind, name) on every fault that matches, and returns one whose turn it is, or NULL. name
  * is NULL for alloc and stream. Thread safe. */
 const struct rt_fault *rt_fault_match(enum rt_fault_kind kind, const char *name);
-/* A kernel that hangs: returns 507014 when the operator time limit is over, 507054 when the stream is
+/* A kernel that hangs: returns 507014 when the operator time limit is over, 107022 when the stream is
  * aborted. */
 int rt_fault_hang(void);
 /* Replaces the faults (tests). spec NULL: none. False, with a line on stderr, if spec is malformed. */

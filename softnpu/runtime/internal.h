@@ -99,8 +99,16 @@ bool rt_closing(void);
 bool rt_stream_enter(struct rt_stream *s);
 int rt_stream_leave(struct rt_stream *s, int code);
 int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small);
-/* A task's drop when it must run even though the stream failed or was aborted (recording an event). */
-void rt_task_always(struct rt_task *task);
+/* Where the stream's tasks go instead of its queue while they are captured or update a graph (graph.h); NULL
+ * otherwise. */
+struct rt_sink {
+    /* Takes the task over; 0 or an aclError, after which the task has been dropped. */
+    int (*put)(struct rt_sink *sink, struct rt_task *task);
+};
+_Atomic(struct rt_sink *) *rt_stream_sink(struct rt_stream *s);
+/* True while the stream's tasks become part of a graph. */
+bool rt_stream_captures(struct rt_stream *s);
+struct rt_context *rt_stream_context(const struct rt_stream *s);
 struct rt_stream *rt_stream_new(struct rt_context *ctx, uint32_t priority, uint32_t flags);
 /* force: queued work is dropped and the running task is told to stop. */
 void rt_stream_delete(struct rt_stream *s, bool force);
@@ -111,7 +119,7 @@ int rt_stream_device(const struct rt_stream *s);
 atomic_uint *rt_stream_limit(struct rt_stream *s);          /* cube, vector cores; 0: the device's */
 _Atomic(uint64_t) *rt_stream_reporter(struct rt_stream *s); /* thread subscribed to its callbacks, 0: none */
 void rt_stream_abort(struct rt_stream *s);
-/* Waits for the work queued so far, at most timeout_ms (-1: for ever); 0, 107020 or the stream's error. */
+/* Waits for the work queued so far, at most timeout_ms (-1: for ever); 0, 507046 or the stream's error. */
 int rt_stream_wait(struct rt_stream *s, int32_t timeout_ms);
 /* Calls fn for every live stream of the device (-1: of every device), without holding a lock while fn runs.
  */

@@ -34,12 +34,26 @@ static inline void *rt_kernel_ptr(const void *p)
 
 /* ---- streams ----------------------------------------------------------------------------------------- */
 
-/* Work on a stream. run is called once, in stream order; a non-zero result becomes the stream's sticky error.
- * The task owns its memory: run frees it. */
+struct rt_task;
+/* A kind of work. */
+struct rt_task_kind {
+    const char *name;
+    /* Does the work in stream order and leaves the task as it was: a graph runs it again and again. A
+     * non-zero result becomes the stream's sticky error. */
+    int (*run)(struct rt_task *task);
+    /* Frees the task, after its run or instead of it (aborted or failed stream). */
+    void (*drop)(struct rt_task *task);
+    /* True if run would not wait for somebody else's work. NULL: it never does. */
+    bool (*ready)(struct rt_task *task);
+    /* What graphs and traces call the task. NULL: the kind's name. */
+    const char *(*label)(const struct rt_task *task);
+    bool always;     /* runs although the stream has failed or was aborted (recording an event) */
+    bool no_capture; /* cannot be part of a graph */
+};
+/* Work on a stream: the first member of a struct that holds the rest. */
 struct rt_task {
     struct rt_task *next;
-    int (*run)(struct rt_task *task);
-    void (*drop)(struct rt_task *task); /* frees a task that will not run (aborted or destroyed stream) */
+    const struct rt_task_kind *kind;
 };
 /* Queues the task; stream NULL is the current context's default stream. small: a task so short that it may
  * run at once on the calling thread when the stream is idle (same order, no hand-over). Returns 0 or an

@@ -8,6 +8,7 @@
  */
 #include "softnpu/runtime/internal.h"
 #include "softnpu/runtime/fault.h"
+#include "softnpu/runtime/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct rt_stream {
     struct rt_context *ctx;
     atomic_uint state;
     atomic_int error; /* sticky */
+    _Atomic(struct rt_sink *) sink;
     atomic_bool stop_on_failure;
     atomic_bool cancel;
     atomic_int waiters;
@@ -71,9 +73,17 @@ _Atomic(uint64_t) *rt_stream_reporter(struct rt_stream *s)
 {
     return &s->reporter;
 }
-void rt_task_always(struct rt_task *task)
+_Atomic(struct rt_sink *) *rt_stream_sink(struct rt_stream *s)
 {
-    task->run(task);
+    return &s->sink;
+}
+bool rt_stream_captures(struct rt_stream *s)
+{
+    return rt_graph_is_lane(atomic_load_explicit(&s->sink, memory_order_relaxed));
+}
+struct rt_context *rt_stream_context(const struct rt_stream *s)
+{
+    return s->ctx;
 }
 
 /* ---- running a task ---------------------------------------------------------------------------------- */
@@ -102,16 +112,14 @@ static bool failed_for_good(struct rt_stream *s)
 static int run_task(struct rt_stream *s, struct rt_task *t)
 {
     struct rt_stream *outer = current;
-    bool always = t->drop == rt_task_always;
+    bool always = t->kind->always;
     current = s;
     int code = 0;
-    if (!always && (failed_for_good(s) || atomic_load(&s->cancel)))
-        t->drop(t);
-    else
-        code = t->run(t);
+    if (always || !(failed_for_good(s) || atomic_load(&s->cancel))) code = t->kind->run(t);
     if (!always && rt_fault_any() && rt_fault_match(RT_FAULT_STREAM, NULL))
         code = rt_fail(ACL_ERROR_RT_AICORE_EXCEPTION, "stream task failed as SOFTNPU_FAULT=stream asked");
     note_result(s, code);
+    t->kind->drop(t);
     current = outer;
     return code;
 }
@@ -147,7 +155,8 @@ static void take_inline_blocking(struct rt_stream *s)
 
 bool rt_stream_enter(struct rt_stream *s)
 {
-    if (rt_fault_any() || failed_for_good(s)) return false;
+    if (rt_fault_any() || failed_for_good(s) || atomic_load_explicit(&s->sink, memory_order_relaxed))
+        return false;
     if (!take_inline(s)) {
         if (!rt_settings()->blocking || current == s) return false;
         take_inline_blocking(s);
@@ -212,7 +221,7 @@ static int append(struct rt_stream *s, struct rt_task *t)
     pthread_mutex_lock(&s->lock);
     if (!need_thread(s)) {
         pthread_mutex_unlock(&s->lock);
-        t->drop(t);
+        t->kind->drop(t);
         return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR,
                        "no thread for stream %u: the process has reached its limit", s->id);
     }
@@ -241,8 +250,10 @@ static int report_error(struct rt_stream *s)
 
 int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small)
 {
-    if (task->drop != rt_task_always && failed_for_good(s)) {
-        task->drop(task);
+    struct rt_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
+    if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task);
+    if (!task->kind->always && failed_for_good(s)) {
+        task->kind->drop(task);
         return report_error(s);
     }
     if (current == s && rt_settings()->blocking) return run_task(s, task), 0;
@@ -260,7 +271,7 @@ int rt_stream_push(aclrtStream stream, struct rt_task *task, bool small)
     int code;
     struct rt_stream *s = rt_stream_of(stream, "stream", &code);
     if (s) return rt_stream_queue(s, task, small);
-    task->drop(task);
+    task->kind->drop(task);
     return code;
 }
 
@@ -296,6 +307,7 @@ int rt_stream_wait(struct rt_stream *s, int32_t timeout_ms)
 {
     if (current == s)
         return rt_fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %u: one of its tasks waits for it", s->id);
+    if (rt_stream_captures(s)) return rt_graph_refuse(s, "waiting for it");
     if (atomic_load(&s->state)) {
         uint64_t deadline = rt_deadline(timeout_ms);
         pthread_mutex_lock(&s->lock);
@@ -330,7 +342,8 @@ void rt_stream_abort(struct rt_stream *s)
     unsigned n = 0;
     for (struct rt_task *t = dropped, *next; t; t = next, n++) {
         next = t->next;
-        t->drop(t);
+        if (t->kind->always) t->kind->run(t);
+        t->kind->drop(t);
     }
     pthread_mutex_lock(&s->lock);
     count_finished(s, n);
@@ -412,6 +425,7 @@ struct rt_stream *rt_stream_new(struct rt_context *ctx, uint32_t priority, uint3
     s->flags = flags;
     s->message[0] = 0;
     atomic_store(&s->error, 0);
+    atomic_store(&s->sink, NULL);
     atomic_store(&s->stop_on_failure, false);
     atomic_store(&s->overflow, 0);
     atomic_store(&s->reporter, 0);
@@ -510,6 +524,7 @@ static int destroy(aclrtStream stream, bool force, const char *function)
     int code;
     struct rt_stream *s = rt_stream_of(stream, function, &code);
     if (!s) return code;
+    if (rt_stream_captures(s)) return rt_graph_refuse(s, "destroying it");
     rt_stream_delete(s, force);
     return ACL_SUCCESS;
 }
@@ -547,6 +562,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
     RT_NEED(status, ACL_ERROR_INVALID_PARAM);
     STREAM(s, stream);
+    if (rt_stream_captures(s)) return rt_graph_refuse(s, "querying it");
     *status = atomic_load(&s->state) ? ACL_STREAM_STATUS_NOT_READY : ACL_STREAM_STATUS_COMPLETE;
     return report_error(s);
 }

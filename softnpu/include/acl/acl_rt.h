@@ -193,6 +193,28 @@ typedef struct aclCANNPackageVersion {
     char patchVersion[64];
     char reserved[128];
 } aclCANNPackageVersion;
+typedef enum aclmdlRICaptureMode {
+    ACL_MODEL_RI_CAPTURE_MODE_GLOBAL,
+    ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL,
+    ACL_MODEL_RI_CAPTURE_MODE_RELAXED
+} aclmdlRICaptureMode;
+typedef enum aclmdlRICaptureStatus {
+    ACL_MODEL_RI_CAPTURE_STATUS_NONE,
+    ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
+    ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED
+} aclmdlRICaptureStatus;
+enum { ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1 };
+typedef enum aclmdlRICondTaskType {
+    ACL_MODEL_RI_COND_TYPE_IF,
+    ACL_MODEL_RI_COND_TYPE_WHILE,
+    ACL_MODEL_RI_COND_TYPE_SWITCH
+} aclmdlRICondTaskType;
+typedef struct aclmdlRICondTaskParams {
+    aclmdlRICondHandle handle;
+    aclmdlRICondTaskType type;
+    uint32_t size;          /* branches: 1 or 2 for if, 1 for while, any number for switch */
+    aclmdlRI *modelRIArray; /* out: the branches, to be captured */
+} aclmdlRICondTaskParams;
 typedef void (*aclrtCallback)(void *userData);
 typedef void (*aclrtHostFunc)(void *args);
 
@@ -339,7 +361,7 @@ ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream);
 ACL_EXPORT aclError aclrtStreamAbort(aclrtStream stream);
 /* The stream's error if one of its tasks failed; it stays until the device is reset. */
 ACL_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream);
-/* 107020 when the time is over. */
+/* 507046 when the time is over. */
 ACL_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
 ACL_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
 ACL_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *id);
@@ -376,7 +398,7 @@ ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
 ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
 ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status);
 ACL_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event);
-/* 107021 when the time is over. */
+/* 507047 when the time is over. */
 ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout);
 ACL_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end);
 /* Microseconds. */
@@ -394,6 +416,39 @@ ACL_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *data, aclrtCallb
 /* 100036 when the time is over and nothing came. */
 ACL_EXPORT aclError aclrtProcessReport(int32_t timeout);
 ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
+
+/* ---- graphs: captured work that is executed as often as wanted
+ * -------------------------------------------------------------------------------------------------- */
+
+/* Tasks of the stream are collected instead of run. mode: which threads may meanwhile call aclrtMemcpy,
+ * aclrtMemset and the like (107030 where they may not). */
+ACL_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
+/* 507903 if the capture has become invalid, 107025 if work of a stream that joined is not waited for. */
+ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI);
+ACL_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status,
+                                           aclmdlRI *modelRI);
+/* Sets the calling thread's mode and returns the one before. */
+ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode);
+/* Tasks between begin and end can be replaced later by the same number of tasks of the same kinds. */
+ACL_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
+ACL_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
+ACL_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
+/* The new tasks take their places in the order of the stream. 107040 if they do not fit. */
+ACL_EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
+ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
+ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI);
+ACL_EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *id);
+/* On standard error; as a trace for chrome://tracing. flags: 0 or 1. */
+ACL_EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
+ACL_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags);
+/* A condition has a value of 8 bytes in device memory. With flag 1 it is set to `initial` at the start of
+ * every execution. */
+ACL_EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t initial, uint32_t flag,
+                                             aclmdlRICondHandle *handle);
+ACL_EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr);
+ACL_EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
+ACL_EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+                                                  aclmdlRICaptureMode mode);
 
 #ifdef __cplusplus
 }
