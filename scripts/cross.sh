@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 sysroot=$PWD/.cache/sysroot-aarch64
 packages=(libc6-dev libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev
-    libelf-dev libssl-dev libopenblas-serial-dev libcmocka-dev libsleef3 libgcc-s1 python3-dev)
+    libelf-dev libssl-dev libarchive-dev zlib1g-dev libopenblas-serial-dev libcmocka-dev libsleef3 libgcc-s1 python3-dev)
 
 if [ ! -f "$sysroot/.complete" ]; then
     echo "cross: unpacking arm64 libraries into .cache/sysroot-aarch64"

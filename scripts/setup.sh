@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 packages_build=(
     gcc g++ lld cmake ninja-build pkg-config ccache python3 python3-pip python3-venv python3-dev
     libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev libelf-dev libssl-dev
-    libopenblas-serial-dev libsleef3 libcmocka-dev git patch ca-certificates
+    libarchive-dev zlib1g-dev libopenblas-serial-dev libsleef3 libcmocka-dev git patch ca-certificates
 )
 packages_check=(clang clang-format clang-tidy)
 packages_cross=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)

@@ -39,24 +39,44 @@ static char *find_journal(const char *campaign, strings *languages)
     return newest;
 }
 
-static int write_report(const struct run_record *record, const strings *languages, const char *json,
-                        const char *out, bool only_json)
+/* One format to one file each, by the option's name. */
+struct single {
+    const char *format, *file;
+};
+
+static int write_report(const struct run_record *record, const struct single *singles, size_t n,
+                        const strings *languages, bool texts, const char *out)
 {
     struct err e;
-    if (json && report_write_json(record, json, &e)) return err_report(&e);
-    if (!only_json && report_write(record, languages, out, &e)) return err_report(&e);
+    struct dossier d;
+    bool some = false;
+    char *folder = dossier_folder(record->campaign);
+    if (dossier_open(folder, &d, &e)) return err_report(&e);
+    for (size_t i = 0; i < n; i++) {
+        if (!singles[i].file) continue;
+        some = true;
+        if (report_write_one(record, &d, singles[i].format, singles[i].file, &e)) return err_report(&e);
+    }
+    if ((out || texts || !some) && report_write(record, &d, languages, out, &e)) return err_report(&e);
+    dossier_close(&d);
+    free(folder);
     return EXIT_OK;
 }
 
 int cmd_report(int argc, char **argv)
 {
     strings languages = {0};
-    const char *json = NULL, *out = NULL, *journal_file = NULL;
+    struct single singles[] = {{"json", NULL}, {"page", NULL}, {"junit", NULL}, {"sarif", NULL}};
+    const char *out = NULL, *journal_file = NULL;
     int64_t number = 0;
     const struct opt opts[] = {
         {0, "lang", OPT_LIST, &languages, "zh,en", "languages (the campaign's otherwise)"},
-        {0, "json", OPT_STRING, &json, "FILE", "write JSON (docs/report-schema.md); - is standard output"},
-        {'o', "out", OPT_STRING, &out, "DIR", "write report.zh.md, report.en.md and report.json there"},
+        {0, "json", OPT_STRING, &singles[0].file, "FILE",
+         "write JSON (docs/report-schema.md); - is standard output"},
+        {0, "html", OPT_STRING, &singles[1].file, "FILE", "write the page"},
+        {0, "junit", OPT_STRING, &singles[2].file, "FILE", "write JUnit XML"},
+        {0, "sarif", OPT_STRING, &singles[3].file, "FILE", "write SARIF"},
+        {'o', "out", OPT_STRING, &out, "DIR", "write all of them and the texts there"},
         {0, "run", OPT_INT, &number, "N", "an earlier run (the last one otherwise)"},
         {0, "journal", OPT_STRING, &journal_file, "FILE", "journal (the campaign's otherwise)"},
         {0}};
@@ -67,7 +87,7 @@ int cmd_report(int argc, char **argv)
                         opts});
     if (argc > 2) die("report: give at most one campaign");
     check_languages(&languages);
-    bool only_json = json && !out && !languages.len;
+    bool texts = languages.len > 0; /* asked for by --lang */
     struct err e;
     struct journal *journal;
     struct run_record record;
@@ -77,7 +97,7 @@ int cmd_report(int argc, char **argv)
     if (!run && journal_last_run(journal, "", &run, &e)) return err_report(&e);
     if (!run) die("%s: no run in it: `concord verify CAMPAIGN` makes one", path);
     if (journal_load(journal, run, &record, &e)) return err_report(&e);
-    int status = write_report(&record, &languages, json, out, only_json);
+    int status = write_report(&record, singles, sizeof singles / sizeof *singles, &languages, texts, out);
     run_record_free(&record);
     journal_close(journal);
     strings_free(&languages);

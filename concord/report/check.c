@@ -1,122 +1,163 @@
-/* check.c - the checklist: each box has a function that looks for the fact in the journal's record. */
-#include "concord/report/report.h"
+/* check.c - the checklist: what the journal's record proves. */
+#include "concord/report/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* True when the record proves the claim; the fact is written either way. */
-typedef bool checker(const struct run_record *r, struct buf *fact);
-
 /* Counts cases that satisfy the test, of those that are concerned. */
-typedef bool case_test(const struct case_record *c);
+typedef bool case_test(const struct case_record *c, const struct case_marks *m);
 
-static bool count_cases(const struct run_record *r, case_test *concerned, case_test *holds, struct buf *fact)
+static bool count_cases(const struct report *r, case_test *concerned, case_test *holds, struct buf *fact)
 {
-    int n = 0, good = 0;
-    for (size_t i = 0; i < r->cases.len; i++) {
-        const struct case_record *c = &r->cases.ptr[i];
-        if (!concerned(c)) continue;
+    size_t n = 0, good = 0;
+    for (size_t i = 0; i < r->record->cases.len; i++) {
+        const struct case_record *c = &r->record->cases.ptr[i];
+        if (!concerned(c, &r->marks.ptr[i])) continue;
         n++;
-        good += holds(c);
+        good += holds(c, &r->marks.ptr[i]);
     }
-    buf_addf(fact, "%d/%d", good, n);
+    buf_addf(fact, "%zu/%zu", good, n);
     return n > 0 && good == n;
 }
 
-static const json_t *part(const struct case_record *c, const char *key)
+static bool any(const struct case_record *c, const struct case_marks *m)
 {
-    return json_object_get(json_object_get(c->facts, "result"), key);
+    return c && m;
 }
 
-static bool any(const struct case_record *c)
+static bool was_executed(const struct case_record *c, const struct case_marks *m)
 {
-    return c != NULL;
+    return m && c->state == CASE_DONE && c->attempts > 0 && c->verdict != VERDICT_SKIPPED;
 }
 
-static bool was_executed(const struct case_record *c)
+static bool passed(const struct case_record *c, const struct case_marks *m)
 {
-    return c->state == CASE_DONE && c->attempts > 0 && c->verdict != VERDICT_SKIPPED;
+    return m && c->verdict == VERDICT_PASSED;
 }
 
-static bool passed(const struct case_record *c)
+static bool has_backward(const struct case_record *c, const struct case_marks *m)
 {
-    return c->verdict == VERDICT_PASSED;
+    return m && !strcmp(c->passes, "backward");
 }
 
-static bool has_backward(const struct case_record *c)
+static bool compared(const struct case_record *c, const struct case_marks *m)
 {
-    return !strcmp(c->passes, "backward");
+    return c && m->compared;
 }
 
-static bool compared(const struct case_record *c)
+static bool proved(const struct case_record *c, const struct case_marks *m)
 {
-    return json_integer_value(part(c, "compared")) > 0;
+    return m->memory && (c->kind == KIND_HARDWARE || (c->kind == KIND_SOFTWARE && c->launches > 0));
 }
 
-static bool proved(const struct case_record *c)
+static bool no_fallback(const struct case_record *c, const struct case_marks *m)
 {
-    const json_t *proof = part(c, "proof");
-    bool memory = json_integer_value(json_object_get(proof, "memory_peak")) > 0;
-    return memory && (c->kind == KIND_HARDWARE || (c->kind == KIND_SOFTWARE && c->launches > 0));
+    return c && m->no_fallback;
 }
 
-static bool no_fallback(const struct case_record *c)
+static bool not_skipped(const struct case_record *c, const struct case_marks *m)
 {
-    const json_t *fallbacks = json_object_get(part(c, "proof"), "fallbacks");
-    return json_is_array(fallbacks) && !json_array_size(fallbacks);
+    return m && c->state == CASE_DONE && c->verdict != VERDICT_SKIPPED;
 }
 
-static bool not_skipped(const struct case_record *c)
+/* One log pasted for several releases would have one set of times and ids. */
+static bool own_run(const struct case_record *c, const struct case_marks *m)
 {
-    return c->state == CASE_DONE && c->verdict != VERDICT_SKIPPED;
+    return *c->started && m->own;
 }
 
-static bool check_executed(const struct run_record *r, struct buf *fact)
+bool check_executed(const struct report *r, struct buf *fact)
 {
     return count_cases(r, any, was_executed, fact);
 }
 
-static bool check_compared(const struct run_record *r, struct buf *fact)
+bool check_compared(const struct report *r, struct buf *fact)
 {
     return count_cases(r, any, compared, fact);
 }
 
-static bool check_backward(const struct run_record *r, struct buf *fact)
+bool check_backward(const struct report *r, struct buf *fact)
 {
     return count_cases(r, has_backward, passed, fact);
 }
 
-static bool check_proved(const struct run_record *r, struct buf *fact)
+bool check_proved(const struct report *r, struct buf *fact)
 {
     return count_cases(r, passed, proved, fact);
 }
 
-static bool check_fallback(const struct run_record *r, struct buf *fact)
+bool check_fallback(const struct report *r, struct buf *fact)
 {
     return count_cases(r, any, no_fallback, fact);
 }
 
-static bool check_skipped(const struct run_record *r, struct buf *fact)
+bool check_skipped(const struct report *r, struct buf *fact)
 {
     return count_cases(r, any, not_skipped, fact);
 }
 
-static bool check_cells(const struct run_record *r, struct buf *fact)
+bool check_own_runs(const struct report *r, struct buf *fact)
 {
-    int total, good = record_passed(r, &total);
-    buf_addf(fact, "%d/%d", good, total);
-    return total > 0 && good == total;
+    return count_cases(r, any, own_run, fact);
 }
 
-/* Counts releases that satisfy the test. */
+bool check_cells(const struct report *r, struct buf *fact)
+{
+    int good = report_passed(r);
+    buf_addf(fact, "%d/%zu", good, r->cells.len);
+    return r->cells.len > 0 && (size_t)good == r->cells.len;
+}
+
+/* ---- the catalogue ----------------------------------------------------------------------------------- */
+
+static void note_cases(const struct run_record *record, struct map *seen)
+{
+    for (size_t i = 0; i < record->cases.len; i++) {
+        const struct case_record *c = &record->cases.ptr[i];
+        char *key = xformat("%s\n%s\n%s", c->release, c->api, c->name);
+        map_put(seen, key);
+        free(key);
+    }
+}
+
+static bool is_asked(const struct run_record *record, const char *api)
+{
+    for (size_t a = 0; a < record->apis.len; a++)
+        if (!strcmp(record->apis.ptr[a], api)) return true;
+    return false;
+}
+
+/* A row that is gone from the journal shows: the catalogue knows which there must be. */
+bool check_whole(const struct report *r, struct buf *fact)
+{
+    struct map seen = {0};
+    size_t n = 0, good = 0;
+    note_cases(r->record, &seen);
+    for (size_t k = 0; k < r->catalogue.cases.len; k++) {
+        const struct plan_case *row = &r->catalogue.cases.ptr[k];
+        if (!is_asked(r->record, row->api)) continue;
+        for (size_t i = 0; i < r->record->releases.len; i++) {
+            char *key = xformat("%s\n%s\n%s", r->record->releases.ptr[i].name, row->api, row->name);
+            good += map_has(&seen, key);
+            n++;
+            free(key);
+        }
+    }
+    map_free(&seen, NULL);
+    buf_addf(fact, "%zu/%zu", good, n);
+    return n > 0 && good == n;
+}
+
+/* ---- releases ---------------------------------------------------------------------------------------- */
+
 typedef bool release_test(const struct release_record *rel);
 
 static bool count_releases(const struct run_record *r, release_test *holds, struct buf *fact)
 {
-    int good = 0;
+    size_t good = 0;
     for (size_t i = 0; i < r->releases.len; i++) good += holds(&r->releases.ptr[i]);
-    buf_addf(fact, "%d/%zu", good, r->releases.len);
-    return r->releases.len > 0 && (size_t)good == r->releases.len;
+    buf_addf(fact, "%zu/%zu", good, r->releases.len);
+    return r->releases.len > 0 && good == r->releases.len;
 }
 
 static bool starts_with_version(const json_t *hello, const char *key, const char *version)
@@ -142,44 +183,46 @@ static bool on_hardware(const struct release_record *rel)
     return rel->kind == KIND_HARDWARE;
 }
 
-static bool check_versions(const struct run_record *r, struct buf *fact)
+bool check_versions(const struct report *r, struct buf *fact)
 {
-    return count_releases(r, versions_match, fact);
+    return count_releases(r->record, versions_match, fact);
 }
 
-static bool check_locks(const struct run_record *r, struct buf *fact)
+bool check_locks(const struct report *r, struct buf *fact)
 {
-    return count_releases(r, locked, fact);
+    return count_releases(r->record, locked, fact);
 }
 
-static bool check_hardware(const struct run_record *r, struct buf *fact)
+bool check_hardware(const struct report *r, struct buf *fact)
 {
-    return count_releases(r, on_hardware, fact);
+    return count_releases(r->record, on_hardware, fact);
 }
 
-/* One log pasted for several releases would have one set of times. */
-static bool check_own_runs(const struct run_record *r, struct buf *fact)
+/* The kinds of the cases too: a case may have run before its release moved to another device. */
+bool check_one_kind(const struct report *r, struct buf *fact)
 {
-    int good = 0, n = 0;
-    for (size_t i = 0; i < r->cases.len; i++) {
-        const struct case_record *c = &r->cases.ptr[i];
-        const struct release_record *rel = record_release(r, c->release);
-        n++;
-        good += *c->started && rel && json_integer_value(json_object_get(c->facts, "done")) == c->id;
+    size_t kinds[3] = {0};
+    for (size_t i = 0; i < r->record->cases.len; i++) kinds[r->record->cases.ptr[i].kind]++;
+    for (size_t i = 0; i < r->record->releases.len; i++) kinds[r->record->releases.ptr[i].kind]++;
+    const char *comma = "";
+    for (enum device_kind k = KIND_NONE; k <= KIND_HARDWARE; k++) {
+        if (!kinds[k]) continue;
+        buf_addf(fact, "%s%s", comma, device_kind_name(k));
+        comma = ", ";
     }
-    buf_addf(fact, "%d/%d", good, n);
-    return n > 0 && good == n;
+    return !kinds[KIND_NONE] && !kinds[KIND_SOFTWARE] != !kinds[KIND_HARDWARE];
 }
 
-static bool check_same_count(const struct run_record *r, struct buf *fact)
+bool check_same_count(const struct report *r, struct buf *fact)
 {
-    bool same = r->releases.len > 0;
+    const struct run_record *rec = r->record;
+    bool same = rec->releases.len > 0;
     int first = -1;
-    for (size_t i = 0; i < r->releases.len; i++) {
+    for (size_t i = 0; i < rec->releases.len; i++) {
         int n = 0;
-        for (size_t k = 0; k < r->cases.len; k++)
-            n += !strcmp(r->cases.ptr[k].release, r->releases.ptr[i].name) &&
-                 r->cases.ptr[k].state == CASE_DONE;
+        for (size_t k = 0; k < rec->cases.len; k++)
+            n += rec->cases.ptr[k].state == CASE_DONE &&
+                 !strcmp(rec->cases.ptr[k].release, rec->releases.ptr[i].name);
         buf_addf(fact, "%s%d", i ? ", " : "", n);
         if (first < 0) first = n;
         same = same && n == first && n > 0;
@@ -187,36 +230,24 @@ static bool check_same_count(const struct run_record *r, struct buf *fact)
     return same;
 }
 
-#define CHECKS(X)                                                                                            \
-    X(executed, "Every planned case was executed", "所有计划用例均已执行")                                   \
-    X(same_count, "The same number of cases ran on every release", "各版本执行的用例数相同")                 \
-    X(own_runs, "Every result comes from its own run on its own release",                                    \
-      "每条结果均来自对应版本的独立运行")                                                                    \
-    X(versions, "Installed torch and torch_npu are the planned ones",                                        \
-      "已安装的 torch 与 torch_npu 与计划版本一致")                                                          \
-    X(locks, "Every environment is locked (versions and hashes)", "各环境均已锁定（版本与哈希）")            \
-    X(compared, "Every case was compared with the CPU", "所有用例均与 CPU 结果对比")                         \
-    X(backward, "Every case with a backward pass PASSED", "所有含反向的用例均通过")                          \
-    X(proved, "Every PASSED case has proof of execution on the device", "所有通过的用例均有设备执行证据")    \
-    X(fallback, "No operator fell back to the CPU", "没有算子回退到 CPU")                                    \
-    X(skipped, "No case was skipped", "没有跳过的用例")                                                      \
-    X(cells, "Every API PASSED on every release", "所有 API 在所有版本上均通过")                             \
-    X(hardware, "Executed on hardware", "在真实硬件上执行")
+/* ---- the table --------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *id, *en, *zh;
+    enum report_place place;
     checker *holds;
 } rows[] = {
-#define X(id, en, zh) {#id, en, zh, check_##id},
-    CHECKS(X)
-#undef X
+#define CHECK(id, place, en, zh) {#id, en, zh, PLACE_##place, check_##id},
+#include "concord/report/checks.inc"
+#undef CHECK
 };
 
 void report_check(struct report *r)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct buf fact = BUF_INIT;
-        bool ticked = rows[i].holds(r->record, &fact);
-        *vec_push(&r->checks) = (struct check){rows[i].id, rows[i].en, rows[i].zh, ticked, buf_take(&fact)};
+        bool ticked = rows[i].holds(r, &fact);
+        *vec_push(&r->checks) =
+            (struct check){rows[i].id, rows[i].en, rows[i].zh, rows[i].place, ticked, buf_take(&fact)};
     }
 }

@@ -382,16 +382,14 @@ int journal_release(struct journal *j, int64_t run, const struct release_record 
 
 int journal_case(struct journal *j, const struct case_record *c, struct err *e)
 {
-    char *facts = json_text(c->facts);
     sqlite3_stmt *st;
     int status = prepare(
         j, &st, e,
         "UPDATE cases SET state=?, attempts=?, verdict=?, reason=?, started=?, ms=?, launches=?, kind=?,"
         " facts=?, output=?, stack=? WHERE id=?",
         "sisssdissssi", state_names[c->state], (int64_t)c->attempts, verdict_name(c->verdict), c->reason,
-        c->started, c->ms, c->launches, device_kind_name(c->kind), facts, c->output, c->stack, c->id);
+        c->started, c->ms, c->launches, device_kind_name(c->kind), c->facts, c->output, c->stack, c->id);
     if (!status) status = finish(j, st, e);
-    free(facts);
     return status;
 }
 
@@ -467,7 +465,7 @@ static void read_case(sqlite3_stmt *st, struct run_record *r)
     c->state = parse_state((const char *)sqlite3_column_text(st, i++));
     c->verdict = verdict_parse((const char *)sqlite3_column_text(st, i++));
     c->kind = device_kind_parse((const char *)sqlite3_column_text(st, i++));
-    c->facts = column_json(st, i++);
+    c->facts = column_text(st, i++);
     c->id = sqlite3_column_int64(st, i++);
     c->attempts = sqlite3_column_int(st, i++);
     c->ms = sqlite3_column_double(st, i++);

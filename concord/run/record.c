@@ -15,7 +15,7 @@ static void case_free(struct case_record *c)
     free(c->started);
     free(c->output);
     free(c->stack);
-    json_decref(c->facts);
+    free(c->facts);
 }
 
 static void release_free(struct release_record *r)
@@ -42,6 +42,11 @@ void run_record_free(struct run_record *r)
     vec_free(&r->releases);
     vec_free(&r->cases);
     *r = (struct run_record){0};
+}
+
+json_t *case_facts(const struct case_record *c)
+{
+    return c->facts && *c->facts ? json_loads(c->facts, 0, NULL) : NULL;
 }
 
 struct release_record *record_release(const struct run_record *r, const char *name)

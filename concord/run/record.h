@@ -18,7 +18,8 @@ struct case_record {
     double ms;
     int64_t launches;
     enum device_kind kind;
-    json_t *facts; /* the worker's line for the case, without its output; NULL before */
+    char *facts; /* the worker's line for the case as JSON text, without its output; "" before. Text, because
+                    a run of 50,000 cases must load into a few hundred bytes a case: see case_facts */
     char *output, *stack;
 };
 
@@ -40,6 +41,8 @@ struct run_record {
     VEC(struct case_record) cases; /* by release, then API, then catalogue order */
 };
 void run_record_free(struct run_record *r);
+/* The facts, parsed; the caller's. NULL before the case was executed. */
+json_t *case_facts(const struct case_record *c);
 
 /* An API on a release. */
 struct cell {

@@ -221,10 +221,12 @@ static void store_facts(struct case_record *c, const struct release_record *rele
     c->ms = json_number_value(json_object_get(done, "ms"));
     c->launches = json_integer_value(json_object_get(proof, "launches"));
     c->kind = release->kind;
-    json_decref(c->facts);
-    c->facts = json_deep_copy(done);
-    json_object_del(c->facts, "output");
-    json_object_del(c->facts, "stack");
+    json_t *facts = json_copy(done);
+    json_object_del(facts, "output");
+    json_object_del(facts, "stack");
+    char *text = json_dumps(facts, JSON_COMPACT);
+    set_text(&c->facts, text ? text : xstrdup(""));
+    json_decref(facts);
 }
 
 static int note_device(struct loop *l, struct release_record *release, const json_t *done, struct err *e)

@@ -1,0 +1,11 @@
+# embed.cmake - text files as one C array each. usage: cmake -DOUT=x.c -DFILES="a;b" -P embed.cmake
+set(text "/* Made by concord/report/embed.cmake. */\n#include \"concord/report/page.h\"\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  string(MAKE_C_IDENTIFIER ${name} id)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "(................................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(APPEND text "const unsigned char page_file_${id}[] = {\n${bytes}0};\n")
+endforeach()
+file(WRITE ${OUT} "${text}")
