@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -110,7 +111,9 @@ static int open_windows(void)
 
 static int open_memory(int device)
 {
-    int fd = memfd_create("softnpu", MFD_CLOEXEC);
+    char name[32]; /* other processes look for it (ipc.c) */
+    snprintf(name, sizeof name, "softnpu-device-%d", device);
+    int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0) return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR, "memfd_create: %s", strerror(errno));
     char *at = rt_arena_base(device) + rt_kernel_delta;
     if (ftruncate(fd, (off_t)heap_span) ||

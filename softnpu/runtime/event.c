@@ -5,19 +5,21 @@
  * others still wait. */
 #include "softnpu/runtime/internal.h"
 #include "softnpu/runtime/graph.h"
+#include "softnpu/runtime/ipc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define EVENT_MAGIC 0xE7E47u
 
 struct rt_event {
     uint32_t magic, id, flags;
-    atomic_int refs;        /* the handle and every queued task */
-    atomic_ullong recorded; /* generations asked for; 0: never */
-    atomic_ullong done;     /* generations completed */
-    atomic_ullong time_ns;  /* when the latest was completed */
-    atomic_int waiting;     /* stream waits not yet over */
-    struct rt_mark mark;    /* where it was recorded in a capture that is going on */
+    atomic_int refs;              /* the handle and every queued task */
+    struct rt_event_state *state; /* `own`, or in a table that several processes see */
+    struct rt_event_state own;
+    char key[IPC_EVENT_HANDLE_SIZE];
+    atomic_int waiting;  /* stream waits not yet over */
+    struct rt_mark mark; /* where it was recorded in a capture that is going on */
 };
 
 static atomic_uint next_id;
@@ -35,6 +37,7 @@ static struct rt_event *event_of(aclrtEvent handle)
 static void unref(struct rt_event *e)
 {
     if (atomic_fetch_sub(&e->refs, 1) == 1) {
+        if (e->state != &e->own) rt_ipc_event_close(e->state);
         e->magic = 0;
         free(e);
     }
@@ -48,7 +51,12 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flags)
     e->magic = EVENT_MAGIC;
     e->id = atomic_fetch_add(&next_id, 1);
     e->flags = flags;
+    e->state = &e->own;
     atomic_store(&e->refs, 1);
+    if (flags & ACL_EVENT_IPC && !(e->state = rt_ipc_event_share(&e->own, e->key))) {
+        free(e);
+        return ACL_ERROR_RT_INTERNAL_ERROR;
+    }
     *event = e;
     return ACL_SUCCESS;
 }
@@ -90,21 +98,21 @@ struct event_task {
 
 static bool complete_now(struct rt_event *e)
 {
-    unsigned long long generation = atomic_load(&e->recorded);
-    return generation && atomic_load(&e->done) >= generation;
+    unsigned long long generation = atomic_load(&e->state->recorded);
+    return generation && atomic_load(&e->state->done) >= generation;
 }
 
 static bool is_done(void *arg)
 {
     struct event_task *t = arg;
-    return t->generation ? atomic_load(&t->e->done) >= t->generation : complete_now(t->e);
+    return t->generation ? atomic_load(&t->e->state->done) >= t->generation : complete_now(t->e);
 }
 
 static void complete(struct rt_event *e, unsigned long long generation)
 {
-    atomic_store(&e->time_ns, rt_now_ns());
-    unsigned long long before = atomic_load(&e->done);
-    while (before < generation && !atomic_compare_exchange_weak(&e->done, &before, generation)) {
+    atomic_store(&e->state->time_ns, rt_now_ns());
+    unsigned long long before = atomic_load(&e->state->done);
+    while (before < generation && !atomic_compare_exchange_weak(&e->state->done, &before, generation)) {
     }
     rt_wait_notify();
 }
@@ -112,15 +120,15 @@ static void complete(struct rt_event *e, unsigned long long generation)
 static int run_record(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    complete(t->e, t->generation ? t->generation : atomic_fetch_add(&t->e->recorded, 1) + 1);
+    complete(t->e, t->generation ? t->generation : atomic_fetch_add(&t->e->state->recorded, 1) + 1);
     return 0;
 }
 
 static int run_reset(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    unsigned long long same = t->generation ? t->generation : atomic_load(&t->e->recorded);
-    if (atomic_compare_exchange_strong(&t->e->recorded, &same, 0)) atomic_store(&t->e->done, 0);
+    unsigned long long same = t->generation ? t->generation : atomic_load(&t->e->state->recorded);
+    if (atomic_compare_exchange_strong(&t->e->state->recorded, &same, 0)) atomic_store(&t->e->state->done, 0);
     return 0;
 }
 
@@ -143,10 +151,22 @@ static bool ready_wait(struct rt_task *task)
     return is_done(task);
 }
 
+/* Another process does not wake us: then look every millisecond. */
+static bool wait_done(struct event_task *t, uint64_t deadline, bool cancellable)
+{
+    if (t->e->state == &t->e->own) return rt_wait_until(is_done, t, deadline, cancellable);
+    for (;;) {
+        uint64_t soon = rt_deadline(1);
+        if (rt_wait_until(is_done, t, deadline && deadline < soon ? deadline : soon, cancellable))
+            return true;
+        if ((cancellable && rt_task_cancelled()) || (deadline && rt_now_ns() >= deadline)) return false;
+    }
+}
+
 static int run_wait(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
-    bool ok = rt_wait_until(is_done, t, rt_deadline(t->timeout_ms), true);
+    bool ok = wait_done(t, rt_deadline(t->timeout_ms), true);
     int code = ok || rt_task_cancelled() ? 0 : ACL_ERROR_RT_REPORT_TIMEOUT;
     if (code) rt_fail(code, "event %u was not recorded within %d ms", t->e->id, t->timeout_ms);
     return code;
@@ -187,7 +207,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
     if (rt_stream_captures(s))
         return is_external(e) ? push(s, e, &record_kind, 0, -1) : rt_graph_mark(s, &e->mark);
     e->mark.capture = 0;
-    unsigned long long generation = atomic_fetch_add(&e->recorded, 1) + 1;
+    unsigned long long generation = atomic_fetch_add(&e->state->recorded, 1) + 1;
     if (rt_stream_enter(s)) {
         complete(e, generation);
         return rt_stream_leave(s, 0);
@@ -203,7 +223,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     if (!s) return code;
     bool captured = rt_stream_captures(s);
     if (captured && !is_external(e)) return ACL_SUCCESS; /* an edge of the graph stays one */
-    unsigned long long generation = atomic_load(&e->recorded);
+    unsigned long long generation = atomic_load(&e->state->recorded);
     if (!captured && !generation) return ACL_SUCCESS;
     return push(s, e, &reset_kind, captured ? 0 : generation, -1);
 }
@@ -218,8 +238,8 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
     bool captured = rt_stream_captures(s);
     if (captured && is_external(e)) return push(s, e, &wait_kind, 0, timeout);
     if (e->mark.capture && rt_graph_wait(s, &e->mark, &code)) return code;
-    unsigned long long generation = atomic_load(&e->recorded);
-    if (atomic_load(&e->done) >= generation) return ACL_SUCCESS;
+    unsigned long long generation = atomic_load(&e->state->recorded);
+    if (atomic_load(&e->state->done) >= generation) return ACL_SUCCESS;
     if (captured)
         return rt_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
                        "%s: event %u was recorded outside the capture and is not complete", __func__, e->id);
@@ -272,12 +292,12 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
     RT_NEED(timeout >= -1, ACL_ERROR_RT_PARAM_INVALID);
     EVENT(e, event);
     NOT_CAPTURED(e);
-    struct event_task t = {.e = e, .generation = atomic_load(&e->recorded)};
+    struct event_task t = {.e = e, .generation = atomic_load(&e->state->recorded)};
     if (!t.generation)
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeEvent: event %u was never recorded",
                        e->id);
     atomic_fetch_add(&e->refs, 1);
-    bool ok = rt_wait_until(is_done, &t, rt_deadline(timeout), false);
+    bool ok = wait_done(&t, rt_deadline(timeout), false);
     unref(e);
     return ok ? ACL_SUCCESS
               : rt_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEvent: not complete after %d ms",
@@ -297,7 +317,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
     if (!complete_now(a) || !complete_now(b))
         return rt_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                        "aclrtEventElapsedTime: both events must be recorded and complete");
-    int64_t ns = (int64_t)(atomic_load(&b->time_ns) - atomic_load(&a->time_ns));
+    int64_t ns = (int64_t)(atomic_load(&b->state->time_ns) - atomic_load(&a->state->time_ns));
     *ms = (float)((double)ns / 1e6);
     return ACL_SUCCESS;
 }
@@ -309,7 +329,39 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
     if (!complete_now(e))
         return rt_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                        "aclrtEventGetTimestamp: the event is not complete");
-    *timestamp = atomic_load(&e->time_ns) / 1000;
+    *timestamp = atomic_load(&e->state->time_ns) / 1000;
+    return ACL_SUCCESS;
+}
+
+/* ---- between processes ------------------------------------------------------------------------------- */
+
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
+{
+    RT_NEED(handle, ACL_ERROR_INVALID_PARAM);
+    EVENT(e, event);
+    if (!(e->flags & ACL_EVENT_IPC) || !e->key[0])
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "%s: event %u was not made with ACL_EVENT_IPC here",
+                       __func__, e->id);
+    memcpy(handle->reserved, e->key, sizeof e->key);
+    return ACL_SUCCESS;
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+{
+    RT_NEED(event, ACL_ERROR_INVALID_PARAM);
+    int code;
+    struct rt_event_state *state = rt_ipc_event_open(handle.reserved, &code);
+    if (!state) return code;
+    aclrtEvent made = NULL;
+    code = aclrtCreateEventExWithFlag(&made, ACL_EVENT_SYNC);
+    if (code) {
+        rt_ipc_event_close(state);
+        return code;
+    }
+    struct rt_event *e = made;
+    e->state = state;
+    e->flags |= ACL_EVENT_IPC;
+    *event = made;
     return ACL_SUCCESS;
 }
 

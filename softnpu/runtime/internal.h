@@ -55,11 +55,23 @@ void rt_memory_state(int device, struct rt_memory_state *out);
 /* A piece of the device's memory object, counted against the capacity. Offset or -1. */
 int64_t rt_memory_take(int device, uint64_t size, uint64_t align);
 bool rt_memory_give(int device, uint64_t offset);
+/* True if [offset, offset+size) lies in one live piece. */
+bool rt_memory_holds(int device, uint64_t offset, uint64_t size);
 /* Counts resets: a piece taken before a reset is gone. */
 uint32_t rt_memory_generation(int device);
 /* Frees everything the process holds on the device. */
 void rt_memory_reset(int device);
 void rt_vmm_reset(int device);
+/* Where physical memory of this process lies in its device's memory object; false for anything else. */
+bool rt_vmm_place(aclrtDrvMemHandle handle, int *device, uint64_t *offset, uint64_t *size);
+/* Another process's piece of memory as a handle like that of aclrtMallocPhysical. fd is taken over, also when
+ * the call fails. offset and size: multiples of the page. */
+int rt_vmm_import(int device, int fd, uint64_t offset, uint64_t size, aclrtDrvMemHandle *handle);
+/* The same, shown at an address of its own. */
+int rt_vmm_map_object(int device, int fd, uint64_t offset, uint64_t size, char **address);
+int rt_vmm_unmap_object(char *address);
+/* Device of the memory that is mapped at a reserved address, -1 if there is none. */
+int rt_vmm_device(const void *address);
 
 /* This thread's recent message (without taking it), "" if none. */
 const char *rt_recent_message(void);

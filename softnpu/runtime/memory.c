@@ -67,6 +67,16 @@ bool rt_memory_give(int device, uint64_t offset)
     return size != 0;
 }
 
+bool rt_memory_holds(int device, uint64_t offset, uint64_t size)
+{
+    pthread_mutex_lock(&lock);
+    struct rt_heap *h = heap_of(device);
+    int64_t start = h ? rt_heap_find(h, offset) : -1;
+    bool holds = start >= 0 && offset + size <= (uint64_t)start + rt_heap_size(h, (uint64_t)start);
+    pthread_mutex_unlock(&lock);
+    return holds;
+}
+
 uint32_t rt_memory_generation(int device)
 {
     return atomic_load(&generation[device]);
@@ -303,6 +313,7 @@ aclError aclrtPointerGetAttributes(const void *p, aclrtPtrAttributes *attributes
     RT_NEED(p && attributes, ACL_ERROR_INVALID_PARAM);
     memset(attributes, 0, sizeof *attributes);
     int device = rt_arena_device(p);
+    if (device < 0 && rt_is_device_ptr(p)) device = rt_vmm_device(p);
     if (rt_is_device_ptr(p)) {
         attributes->location =
             (aclrtMemLocation){device < 0 ? 0 : (uint32_t)device, ACL_MEM_LOCATION_TYPE_DEVICE};

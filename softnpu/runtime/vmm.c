@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define STEP ((uint64_t)2 << 20)
 #define PHYSICAL_MAGIC 0x9473A1u
@@ -19,6 +20,7 @@ struct physical {
     uint32_t generation;
     uint64_t offset, size;
     int mapped;
+    int fd; /* another process's memory object, or -1 for the device's own */
 };
 struct mapping {
     char *at;
@@ -111,7 +113,8 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrt
         return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMallocPhysical: device %d has no %zu bytes left",
                        device, size);
     }
-    *p = (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), (uint64_t)at, rounded, 0};
+    *p =
+        (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), (uint64_t)at, rounded, 0, -1};
     *handle = p;
     return ACL_SUCCESS;
 }
@@ -124,7 +127,10 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
     bool busy = p->mapped > 0;
     pthread_mutex_unlock(&lock);
     if (busy) return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreePhysical: the memory is still mapped");
-    if (p->generation == rt_memory_generation(p->device)) rt_memory_give(p->device, p->offset);
+    if (p->fd >= 0)
+        close(p->fd);
+    else if (p->generation == rt_memory_generation(p->device))
+        rt_memory_give(p->device, p->offset);
     p->magic = 0;
     free(p);
     return ACL_SUCCESS;
@@ -156,7 +162,7 @@ static int map(char *at, uint64_t size, uint64_t offset, struct physical *p)
     struct mapping *m = malloc(sizeof *m);
     if (!m) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtMapMem: no memory");
     if (mmap(at + rt_kernel_delta, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-             rt_arena_fd(p->device), (off_t)(p->offset + offset)) == MAP_FAILED) {
+             p->fd >= 0 ? p->fd : rt_arena_fd(p->device), (off_t)(p->offset + offset)) == MAP_FAILED) {
         free(m);
         return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMapMem: %s", strerror(errno));
     }
@@ -205,6 +211,71 @@ aclError aclrtUnmapMem(void *dev)
     if (!found && !rt_closing())
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnmapMem: nothing is mapped at %p", dev);
     return ACL_SUCCESS;
+}
+
+/* ---- other processes' memory ------------------------------------------------------------------------- */
+
+bool rt_vmm_place(aclrtDrvMemHandle handle, int *device, uint64_t *offset, uint64_t *size)
+{
+    const struct physical *p = handle;
+    if (!p || p->magic != PHYSICAL_MAGIC || p->fd >= 0) return false;
+    *device = p->device;
+    *offset = p->offset;
+    *size = p->size;
+    return true;
+}
+
+int rt_vmm_import(int device, int fd, uint64_t offset, uint64_t size, aclrtDrvMemHandle *handle)
+{
+    struct physical *p = malloc(sizeof *p);
+    if (!p) {
+        close(fd);
+        return rt_fail(ACL_ERROR_BAD_ALLOC, "importing memory: no memory");
+    }
+    *p = (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), offset, size, 0, fd};
+    *handle = p;
+    return 0;
+}
+
+int rt_vmm_map_object(int device, int fd, uint64_t offset, uint64_t size, char **address)
+{
+    aclrtDrvMemHandle handle;
+    int code = rt_vmm_import(device, fd, offset, size, &handle);
+    if (code) return code;
+    pthread_mutex_lock(&lock);
+    int64_t at = open_addresses() ? reserve((size + STEP - 1) / STEP * STEP, STEP, NULL) : -1;
+    code = at < 0 ? rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "importing memory: no addresses are left")
+                  : map(rt_arena_reserve_base() + at, size, 0, handle);
+    if (code && at >= 0) rt_heap_give(addresses, (uint64_t)at);
+    pthread_mutex_unlock(&lock);
+    if (code)
+        aclrtFreePhysical(handle);
+    else
+        *address = rt_arena_reserve_base() + at;
+    return code;
+}
+
+int rt_vmm_unmap_object(char *address)
+{
+    pthread_mutex_lock(&lock);
+    struct mapping *m = mappings;
+    while (m && m->at != address) m = m->next;
+    struct physical *p = m ? m->of : NULL;
+    pthread_mutex_unlock(&lock);
+    if (!p) return 0; /* went with its device */
+    int code = aclrtUnmapMem(address);
+    if (!code) code = aclrtReleaseMemAddress(address);
+    return code ? code : aclrtFreePhysical(p);
+}
+
+int rt_vmm_device(const void *address)
+{
+    int device = -1;
+    pthread_mutex_lock(&lock);
+    for (struct mapping *m = mappings; m && device < 0; m = m->next)
+        if ((const char *)address >= m->at && (const char *)address < m->at + m->size) device = m->of->device;
+    pthread_mutex_unlock(&lock);
+    return device;
 }
 
 /* The device's mappings end with it; handles and reserved ranges stay valid objects for a late free. */

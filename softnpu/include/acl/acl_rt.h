@@ -37,6 +37,11 @@ enum {
     ACL_STREAM_WAIT_VALUE_NOR
 };
 enum { ACL_CONTINUE_ON_FAILURE = 0, ACL_STOP_ON_FAILURE = 1 };
+enum {
+    ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION = 1,
+    ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS = 1,
+    ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION = 1
+};
 
 typedef enum aclrtRunMode { ACL_DEVICE, ACL_HOST } aclrtRunMode;
 typedef enum aclrtTsId { ACL_TS_ID_AICORE, ACL_TS_ID_AIVECTOR, ACL_TS_ID_RESERVED } aclrtTsId;
@@ -168,6 +173,9 @@ typedef struct aclrtMemcpyBatchAttr {
     aclrtMemLocation srcLoc;
     uint8_t rsv[16];
 } aclrtMemcpyBatchAttr;
+typedef struct aclrtIpcEventHandle {
+    char reserved[64];
+} aclrtIpcEventHandle;
 typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
@@ -319,6 +327,18 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 ACL_EXPORT aclError aclrtMapMem(void *dev, size_t size, size_t offset, aclrtDrvMemHandle handle,
                                 uint64_t flags);
 ACL_EXPORT aclError aclrtUnmapMem(void *dev);
+/* Sharing with other processes of the user. A key (65 bytes) or handle can be opened while the process that
+ * made it lives, by the processes that were named, or by any with flag 1. Importers close before the
+ * exporter. */
+ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *dev, size_t size, char *key, size_t len, uint64_t flags);
+ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
+ACL_EXPORT aclError aclrtIpcMemImportByKey(void **dev, const char *key, uint64_t flags);
+ACL_EXPORT aclError aclrtIpcMemClose(const char *key);
+ACL_EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, int handleType, uint64_t flags,
+                                                    uint64_t *shareableHandle);
+ACL_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t num);
+ACL_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t device,
+                                                      aclrtDrvMemHandle *handle);
 ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, int option,
                                                      size_t *granularity);
 
@@ -404,6 +424,9 @@ ACL_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEven
 /* Microseconds. */
 ACL_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp);
 ACL_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t *id);
+/* An event made with ACL_EVENT_IPC, for another process. */
+ACL_EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
+ACL_EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
 /* ---- callbacks
  * -------------------------------------------------------------------------------------------------- */

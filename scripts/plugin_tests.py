@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Runs torch_npu's own runtime tests on the device, a process per file.
+
+usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE] [--limit SECONDS]
+
+TREE is a checkout of the plugin's repository at the release's branch (v2.7.1 for 2.7.1). The environment of RELEASE must exist
+(concord env create RELEASE). What the tests need besides it is installed into .cache/plugin_tests. Which files are run stands in
+tests/conformance/plugin_runtime.txt; why a test fails, in tests/conformance/plugin_causes.tsv.
+Exit status: 0 when at least 95 % of the tests that ran passed and every failure has a cause on record, otherwise 1.
+"""
+
+import argparse
+import fnmatch
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFORMANCE = ROOT / "tests" / "conformance"
+
+
+def site() -> Path:
+    """The folder with the tests' own needs, made once."""
+    folder = ROOT / ".cache" / "plugin_tests"
+    if not (folder / ".complete").exists():
+        wanted = str(CONFORMANCE / "plugin_requirements.txt")
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
+        if subprocess.run([*pip, "--target", str(folder), "-r", wanted], check=False).returncode:
+            sys.exit("plugin_tests: the tests' packages could not be installed: check the network or pip's settings")
+        (folder / ".complete").touch()
+    return folder
+
+
+def chosen(tests: Path, listing: Path, only: str) -> list[Path]:
+    patterns = [line.strip() for line in listing.read_text().splitlines()]
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        if pattern and not pattern.startswith("#"):
+            found.update(dict.fromkeys(sorted(tests.glob(pattern))))
+    return [f for f in found if fnmatch.fnmatch(str(f.relative_to(tests)), only)]
+
+
+def outcome(case: ET.Element) -> tuple[str, str]:
+    for kind in ("failure", "error", "skipped"):
+        node = case.find(kind)
+        if node is not None:
+            text = (node.get("message") or "") + "\n" + (node.text or "")
+            return ("skipped" if kind == "skipped" else "failed"), text
+    return "passed", ""
+
+
+def read_report(report: Path) -> list[tuple[str, str, str]]:
+    cases = ET.parse(report).getroot().iter("testcase")
+    return [(f"{c.get('classname', '').rsplit('.', 1)[-1]}::{c.get('name')}", *outcome(c)) for c in cases]
+
+
+def run_file(command: list[str], tests: Path, file: Path, environment: dict[str, str], limit: int):
+    """(test, outcome, message) for every test of the file; one line for the file when the process did not report."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report, log = Path(scratch, "report.xml"), Path(scratch, "log")
+        arguments = ["-q", "-p", "no:cacheprovider", f"--timeout={limit}", "--timeout-method=thread"]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*command, "-m", "pytest", *arguments, f"--junitxml={report}", str(file)],
+                cwd=tests, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )
+            try:
+                process.wait(timeout=4 * limit)
+            except subprocess.TimeoutExpired:
+                pass
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # and what the tests left behind
+            except ProcessLookupError:
+                pass
+            process.wait()
+        if report.exists():
+            return read_report(report)
+        tail = log.read_text(errors="replace")[-4000:]
+        return [("(file)", "failed", f"no report, status {process.returncode}\n{tail}")]
+
+
+def causes() -> list[tuple[str, str, str]]:
+    path = CONFORMANCE / "plugin_causes.tsv"
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]] if path.exists() else []
+    return [(r[0], r[1], r[2]) for r in rows if len(r) >= 3]
+
+
+def cause_of(release: str, test: str, known: list[tuple[str, str, str]]) -> str:
+    for releases, pattern, cause in known:
+        if release in releases.split(",") and fnmatch.fnmatch(test, pattern.replace("[", "[[]")):
+            return cause
+    return ""
+
+
+def essence(message: str) -> str:
+    """The line of a failure that says most."""
+    lines = [re.sub(r"\s+", " ", x).strip() for x in message.splitlines() if x.strip()]
+    marked = [x for x in lines if re.match(r"(E\s|\w*(Error|Exception)\b)", x)]
+    return (marked or lines or [""])[0][:300]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("release")
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--list", type=Path, default=CONFORMANCE / "plugin_runtime.txt")
+    parser.add_argument("--limit", type=int, default=300)
+    args = parser.parse_args()
+    tests = args.tree.resolve() / "test"
+    if not tests.is_dir():
+        print(f"plugin_tests: {args.tree} has no folder test: give a checkout of the plugin", file=sys.stderr)
+        return 2
+    build = args.build.resolve()
+    path = subprocess.run([build / "bin/concord", "env", "path", args.release], capture_output=True, text=True, check=False)
+    if path.returncode:
+        print(f"plugin_tests: no environment: run concord env create {args.release}", file=sys.stderr)
+        return 2
+    command = [str(build / "bin/softnpu"), "run", "--", f"{path.stdout.strip()}/bin/python"]
+    environment = {**os.environ, "PYTHONPATH": f"{site()}:{tests}", "PYTHONDONTWRITEBYTECODE": "1"}
+    known, count, unexplained = causes(), {"passed": 0, "failed": 0, "skipped": 0}, 0
+    out = args.out.open("w") if args.out else None
+    for file in chosen(tests, args.list, args.only):
+        name = str(file.relative_to(tests))
+        for test, result, message in run_file(command, tests, file, environment, args.limit):
+            count[result] += 1
+            full, cause = f"{name}::{test}", ""
+            if result == "failed":
+                cause = cause_of(args.release, full, known)
+                unexplained += not cause
+                print(f"FAILED {full}: {cause or 'NO CAUSE ON RECORD: ' + essence(message)}", flush=True)
+            if out:
+                out.write(f"{full}\t{result}\t{cause}\t{essence(message)}\n")
+                out.flush()
+        print(f"{name}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped so far", flush=True)
+    ran = count["passed"] + count["failed"]
+    share = 100 * count["passed"] / ran if ran else 0
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped: {share:.1f} % of {ran} passed")
+    return 0 if share >= 95 and not unexplained else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
