@@ -80,9 +80,13 @@ int ew_need_broadcast(const op_call *c, const int *args, int n, int out)
         if (!ew_is_tensor(c, args[i])) continue;
         const aclTensor *t = c->arg[args[i]].t;
         char a[256], b[256];
-        if (!sn_broadcast_shape(&shape, t, shape.dim, &shape.rank))
+        int64_t dim[SN_MAX_DIMS]; /* not shape's own: its dimensions move when t has more */
+        int32_t rank;
+        if (!sn_broadcast_shape(&shape, t, dim, &rank))
             return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s with shape %s does not broadcast with %s",
                            c->row->param[args[i]].name, sn_shape_str(t, a), sn_shape_str(&shape, b));
+        memcpy(shape.dim, dim, sizeof *dim * (size_t)rank);
+        shape.rank = rank;
     }
     return op_need_shape(c, out, shape.dim, shape.rank);
 }

@@ -111,7 +111,8 @@ void sn_scalar_store(const aclScalar *s, aclDataType t, void *out);
 int64_t sn_numel(const aclTensor *t);
 bool sn_is_contiguous(const aclTensor *t);
 bool sn_same_shape(const aclTensor *a, const aclTensor *b);
-/* Broadcast of a and b as NumPy does; false if they do not. dim has SN_MAX_DIMS places. */
+/* Broadcast of a and b as NumPy does; false if they do not. dim has SN_MAX_DIMS places, and
+ * is neither a's nor b's. */
 bool sn_broadcast_shape(const aclTensor *a, const aclTensor *b, int64_t *dim, int32_t *rank);
 /* A view of t with stride 0 where broadcast; false if t does not broadcast to dim. */
 bool sn_expand(const aclTensor *t, const int64_t *dim, int32_t rank, aclTensor *out);
