@@ -32,7 +32,13 @@ torchcts() {
     (cd "$results/torchcts" && TASK_QUEUE_ENABLE=0 run_in 2.12.0 -m torchcts run --device=npu "$@")
 }
 
-opinfo() { run_in 2.13.0 tests/conformance/opinfo.py --out "$results/opinfo.tsv" "$@"; }
+opinfo() { # every database, each with its own table
+    local judge status=0
+    for judge in opinfo modules optimizers; do
+        run_in 2.13.0 tests/conformance/opinfo.py --judge "$judge" --out "$results/$judge.tsv" "$@" || status=1
+    done
+    return $status
+}
 
 build=$(cd "$build" && pwd)
 if [ $# -gt 0 ]; then
