@@ -55,12 +55,14 @@ static void exec_worker(char **argv, int threads, const char *scratch, const int
     _exit(127);
 }
 
-static char **make_argv(const struct device_setup *setup, const char *python, const char *serve)
+static char **make_argv(const struct device_setup *setup, const char *python, const char *script,
+                        const char *const *args)
 {
     VEC(char *) argv = {0};
     for (size_t i = 0; i < setup->prefix.len; i++) *vec_push(&argv) = setup->prefix.ptr[i];
     *vec_push(&argv) = (char *)python;
-    *vec_push(&argv) = (char *)serve;
+    *vec_push(&argv) = (char *)script;
+    for (; *args; args++) *vec_push(&argv) = (char *)*args;
     *vec_push(&argv) = NULL;
     return argv.ptr;
 }
@@ -90,20 +92,27 @@ static int fork_worker(struct worker *w, char **argv, int threads, struct err *e
     return 0;
 }
 
-int worker_start(struct worker *w, const struct device_setup *setup, const char *python, const char *harness,
-                 struct err *e)
+int worker_start_script(struct worker *w, const struct device_setup *setup, const char *python,
+                        const char *harness, const char *script, const char *const *args, struct err *e)
 {
     *w = (struct worker){.in = -1, .out = -1, .err = -1};
     w->scratch = make_scratch(e);
     if (!w->scratch) return -1;
     signal(SIGPIPE, SIG_IGN); /* a worker that died is seen as an error of write */
-    char *serve = path_join(harness, "serve.py");
-    char **argv = make_argv(setup, python, serve);
+    char *path = path_join(harness, script);
+    char **argv = make_argv(setup, python, path, args);
     int status = fork_worker(w, argv, setup->threads, e);
     free(argv);
-    free(serve);
+    free(path);
     if (status) worker_stop(w);
     return status;
+}
+
+int worker_start(struct worker *w, const struct device_setup *setup, const char *python, const char *harness,
+                 struct err *e)
+{
+    static const char *const none[] = {NULL};
+    return worker_start_script(w, setup, python, harness, "serve.py", none, e);
 }
 
 /* ---- talking ----------------------------------------------------------------------------------------- */

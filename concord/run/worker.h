@@ -16,6 +16,9 @@ struct worker {
 /* Starts `prefix... python harness/serve.py`. */
 int worker_start(struct worker *w, const struct device_setup *setup, const char *python, const char *harness,
                  struct err *e);
+/* The same for another script of the harness, with arguments (NULL-terminated). */
+int worker_start_script(struct worker *w, const struct device_setup *setup, const char *python,
+                        const char *harness, const char *script, const char *const *args, struct err *e);
 /* Sends one line. -1 when the worker is gone. */
 int worker_send(struct worker *w, const json_t *message, struct err *e);
 /* Reads what is there (call when poll says so). False at the end of both streams: the worker is gone or

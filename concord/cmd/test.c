@@ -1,0 +1,448 @@
+/* test.c - concord test: runs whole suites, isolated, resumable, compared with the CPU. */
+#include "concord/base/base.h"
+#include "concord/cmd/cmd.h"
+#include "concord/env/env.h"
+#include "concord/suite/filter.h"
+#include "concord/suite/render.h"
+#include "concord/suite/sched.h"
+#include "concord/suite/shard.h"
+#include "concord/suite/spec.h"
+#include "concord/suite/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+    const char *release, *python, *plugin, *device, *toolkit, *isolate, *journal, *name, *only, *shard,
+        *rerun, *expect, *patches;
+    const char *json, *jsonl, *junit, *annotations, *plan;
+    strings files, sites, env, args, devices;
+    int64_t jobs, timeout, file_timeout, run_timeout, start_timeout, memory, output, processes, descriptors,
+        retries;
+    bool cpu, resume, wait, fail_fast, collect_only, quiet, update, no_torch;
+};
+
+/* What a run stands on; lives until the end of the command. */
+struct setting {
+    struct options o;
+    char *command;
+    strings operands;
+    struct device_setup device, cpu;
+    char *python, *folder, *torch, *plugin_version; /* versions "" for any */
+    struct buf lock;
+    struct store store;
+    struct suite_run run;
+    struct expectations expect;
+    struct selection selection;
+};
+
+static char *command_text(int argc, char **argv)
+{
+    struct buf b = BUF_INIT;
+    buf_adds(&b, "concord");
+    for (int i = 0; i < argc; i++) buf_addf(&b, " %s", argv[i]);
+    return buf_take(&b);
+}
+
+static int option_among(const char *option, const char *text, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(text, names[i])) return i;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < n; i++) buf_addf(&b, "%s%s", i ? ", " : "", names[i]);
+    die("test: --%s %s: expected one of %s", option, text, b.ptr);
+}
+
+/* ---- environment ------------------------------------------------------------------------------------------
+ */
+
+static bool needs_torch(const struct setting *x)
+{
+    for (size_t i = 0; i < x->operands.len; i++) {
+        const struct suite_row *row;
+        char *folder = NULL;
+        struct err e;
+        if (spec_find(x->operands.ptr[i], &row, &folder, &e)) exit(err_report(&e));
+        free(folder);
+        if (row->torch) return true;
+    }
+    return x->o.plugin && *x->o.plugin;
+}
+
+static void use_release(struct setting *x)
+{
+    struct env_spec spec;
+    struct err e;
+    if (env_spec_known(x->o.release, &spec, &e)) exit(err_report(&e));
+    if (env_create(&spec, 1, &(struct env_options){0}, &e) || !(x->folder = env_folder(&spec, &e)) ||
+        env_lock_text(&spec, &x->lock, &e))
+        exit(err_report(&e));
+    x->python = path_join(x->folder, "bin/python");
+    x->torch = xstrdup(spec.torch);
+    x->plugin_version = xstrdup(spec.torch_npu);
+    if (!x->o.plugin) x->o.plugin = "torch_npu";
+    env_spec_free(&spec);
+}
+
+static void use_python(struct setting *x)
+{
+    x->python = xstrdup(x->o.python ? x->o.python : "python3");
+    x->folder = xstrdup("");
+    x->torch = xstrdup("");
+    x->plugin_version = xstrdup("");
+    if (!x->o.plugin) x->o.plugin = "";
+    buf_adds(&x->lock, "");
+}
+
+static void choose_environment(struct setting *x)
+{
+    if (x->o.release && x->o.python) die("test: --release and --python: give one of them");
+    x->o.release ? use_release(x) : use_python(x);
+    const char *kinds[NDEVICE_CHOICES];
+    for (int i = 0; i < NDEVICE_CHOICES; i++) kinds[i] = device_choice_names[i];
+    if (!*x->o.plugin) return;
+    struct err e;
+    int choice = option_among("device", x->o.device ? x->o.device : "auto", kinds, NDEVICE_CHOICES);
+    if (probe_device((enum device_choice)choice, x->o.toolkit, NULL, &x->device, &e)) exit(err_report(&e));
+}
+
+/* ---- plan -------------------------------------------------------------------------------------------------
+ */
+
+/* What decides results: a resumed run must have been begun with the same. */
+static char *options_text(const struct setting *x)
+{
+    const struct options *o = &x->o;
+    struct buf b = BUF_INIT;
+    for (size_t i = 0; i < x->operands.len; i++) buf_addf(&b, "%s ", x->operands.ptr[i]);
+    buf_addf(&b,
+             "| release %s python %s plugin %s isolate %s only %s shard %s rerun %s patches %s cpu %d "
+             "retries %lld timeout %lld",
+             o->release ? o->release : "", o->python ? o->python : "", o->plugin,
+             o->isolate ? o->isolate : "case", o->only ? o->only : "", o->shard ? o->shard : "",
+             o->rerun ? o->rerun : "", o->patches ? o->patches : "", o->cpu, (long long)o->retries,
+             (long long)o->timeout);
+    const strings *lists[] = {&o->files, &o->sites, &o->env, &o->args};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (size_t k = 0; k < lists[i]->len; k++) buf_addf(&b, " %s", lists[i]->ptr[k]);
+    return buf_take(&b);
+}
+
+static char *default_name(const struct setting *x)
+{
+    char *folder = NULL;
+    const struct suite_row *row;
+    struct err e;
+    if (spec_find(x->operands.ptr[0], &row, &folder, &e)) exit(err_report(&e));
+    const char *slash = strrchr(folder, '/');
+    char *name = xformat("%s-%s", row->name, slash && slash[1] ? slash + 1 : "root");
+    free(folder);
+    return name;
+}
+
+static void add_units(struct setting *x, const char *operand, const char *salt)
+{
+    struct err e;
+    const struct suite_row *row;
+    char *folder;
+    if (spec_find(operand, &row, &folder, &e)) exit(err_report(&e));
+    strings sites = {0};
+    for (size_t i = 0; i < x->o.sites.len; i++) *vec_push(&sites) = realpath(x->o.sites.ptr[i], NULL);
+    for (size_t i = 0; i < sites.len; i++)
+        if (!sites.ptr[i]) die("test: --site %s: no such folder", x->o.sites.ptr[i]);
+    if (!sites.len) {
+        char *site = spec_site(row, x->python, &e);
+        if (!site) exit(err_report(&e));
+        if (*site) *vec_push(&sites) = xstrdup(site);
+        free(site);
+    }
+    struct tree_report patched = {0};
+    if (x->o.patches && tree_patch(folder, x->o.patches, &x->o.files, x->store.sql.path, &patched, &e))
+        exit(err_report(&e));
+    struct spec_request q = {.operand = operand,
+                             .files = &x->o.files,
+                             .args = &x->o.args,
+                             .sites = &sites,
+                             .patched = patched.folder,
+                             .salt = salt,
+                             .cpu = x->o.cpu};
+    if (spec_units(&q, &x->run, &e)) exit(err_report(&e));
+    tree_mark(&patched, row->subfolder, &x->run);
+    tree_report_free(&patched);
+    strings_free(&sites);
+    free(folder);
+}
+
+static json_t *host_facts(void)
+{
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    return json_pack("{s:s, s:I}", "host", name, "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void new_run(struct setting *x, const char *name)
+{
+    struct err e;
+    char *salt =
+        xformat("%s %s %s", CONCORD_VERSION, x->o.release ? x->o.release : x->python, buf_str(&x->lock));
+    x->run = (struct suite_run){.name = xstrdup(name),
+                                .command = xstrdup(x->command),
+                                .options = options_text(x),
+                                .version = xstrdup(CONCORD_VERSION),
+                                .finished = xstrdup(""),
+                                .shard = xstrdup(x->o.shard ? x->o.shard : ""),
+                                .host = host_facts(),
+                                .release = xstrdup(x->o.release ? x->o.release : ""),
+                                .env = xstrdup(x->folder),
+                                .lock = xstrdup(buf_str(&x->lock))};
+    for (size_t i = 0; i < x->operands.len; i++) add_units(x, x->operands.ptr[i], salt);
+    free(salt);
+    if (store_begin(&x->store, &x->run, &e) || store_commit(&x->store, &e)) exit(err_report(&e));
+}
+
+static void resume_run(struct setting *x)
+{
+    struct err e;
+    int64_t last;
+    char *options = options_text(x);
+    if (store_last(&x->store, &last, &e)) exit(err_report(&e));
+    if (!last) die("%s: no run to resume: leave out --resume", x->store.sql.path);
+    if (store_load(&x->store, last, &x->run, &e)) exit(err_report(&e));
+    if (strcmp(options, x->run.options) != 0)
+        die("%s: the run to resume was `%s`: give the same suites and options", x->store.sql.path,
+            x->run.command);
+    if (selection_unchanged(&x->run, &e)) exit(err_report(&e));
+    store_replan(&x->run);
+    free(options);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------
+ */
+
+static char *crash_library(void)
+{
+    char *harness = concord_share("harness"), *path = NULL;
+    static const char *const places[] = {"../build/lib/libconcord_crash.so", "libconcord_crash.so"};
+    char exe[4096];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = '\0';
+        *strrchr(exe, '/') = '\0';
+        path = path_join(exe, "../lib/libconcord_crash.so");
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places && (!path || access(path, R_OK)); i++) {
+        free(path);
+        path = path_join(harness, places[i]);
+    }
+    free(harness);
+    return path;
+}
+
+static struct sched_side side_of(struct setting *x, enum side side, bool torch)
+{
+    bool device = side == SIDE_DEVICE;
+    struct sched_side s = {.used = device || x->o.cpu,
+                           .setup = device ? &x->device : &x->cpu,
+                           .python = x->python,
+                           .plugin = device ? x->o.plugin : "",
+                           .torch = torch && !x->o.no_torch,
+                           .want_torch = x->torch,
+                           .want_plugin = x->plugin_version};
+    for (size_t i = 0; i < x->o.env.len; i++) *vec_push(&s.env) = xstrdup(x->o.env.ptr[i]);
+    for (size_t i = 0; device && i < x->o.devices.len; i++)
+        *vec_push(&s.devices) = xstrdup(x->o.devices.ptr[i]);
+    return s;
+}
+
+static int jobs_of(const struct options *o)
+{
+    if (o->jobs > 0) return (int)o->jobs;
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static FILE *stream_of(const char *path)
+{
+    if (!path) return NULL;
+    if (!strcmp(path, "-")) return stdout;
+    FILE *f = fopen(path, "ae");
+    if (!f) die("test: --jsonl %s: cannot be written", path);
+    return f;
+}
+
+static int run_here(struct setting *x, struct err *e)
+{
+    const struct options *o = &x->o;
+    struct monitor monitor;
+    FILE *stream = stream_of(o->jsonl);
+    char *harness = concord_share("harness"), *crash = crash_library();
+    struct sched_options so = {.jobs = jobs_of(o),
+                               .isolation = (enum isolation)option_among(
+                                   "isolate", o->isolate ? o->isolate : "case", isolation_names, ISOLATIONS),
+                               .case_ms = o->timeout * 1000,
+                               .file_ms = o->file_timeout * 1000,
+                               .run_ms = o->run_timeout * 1000,
+                               .start_ms = o->start_timeout * 1000,
+                               .memory_mib = o->memory,
+                               .output_mib = o->output,
+                               .processes = o->processes,
+                               .files = o->descriptors,
+                               .retries = (int)o->retries,
+                               .fail_fast = o->fail_fast,
+                               .harness = harness,
+                               .crash_library = crash};
+    bool torch = needs_torch(x);
+    struct sched s = {.options = &so,
+                      .sides = {side_of(x, SIDE_DEVICE, torch), side_of(x, SIDE_CPU, torch)},
+                      .store = &x->store,
+                      .run = &x->run,
+                      .expect = o->expect ? &x->expect : NULL,
+                      .monitor = &monitor,
+                      .wanted = selection_active(&x->selection) ? selection_wants : NULL,
+                      .context = &x->selection,
+                      .collect_only = o->collect_only};
+    monitor_begin(&monitor, &x->run, o->quiet, stream);
+    int status = store_estimates(&x->store, &x->run, e);
+    if (!status && o->shard) status = shard_plan(&s, &x->selection, o->shard, o->plan, e);
+    if (!status) status = sched_run(&s, e);
+    for (int side = 0; side < SIDES; side++) {
+        strings_free(&s.sides[side].env);
+        strings_free(&s.sides[side].devices);
+    }
+    if (stream && stream != stdout) fclose(stream);
+    free(harness);
+    free(crash);
+    return status;
+}
+
+static int report(struct setting *x, int status)
+{
+    struct err e;
+    const struct options *o = &x->o;
+    int64_t id = x->run.id;
+    suite_run_free(&x->run);
+    if (store_load(&x->store, id, &x->run, &e))
+        return err_report(&e); /* what is reported is what is durable */
+    struct render_request q = {.json = o->json, .junit = o->junit, .annotations = o->annotations};
+    if (render_all(&x->run, &q, &e)) return err_report(&e);
+    if (status == 1) {
+        fprintf(stderr, "concord: stopped before the end: the same command with --resume goes on\n");
+        return EXIT_FINDINGS;
+    }
+    if (o->update) {
+        int added, removed;
+        if (expect_update(&x->expect, &x->run, &added, &removed, &e)) return err_report(&e);
+        fprintf(stderr, "%s: %d row(s) added, %d removed\n", o->expect, added, removed);
+    }
+    return o->collect_only ? EXIT_OK : suite_status(&x->run);
+}
+
+static void open_selection(struct setting *x)
+{
+    struct err e;
+    const struct options *o = &x->o;
+    if (o->expect && expect_load(o->expect, !o->update, &x->expect, &e)) exit(err_report(&e));
+    if (o->update && !o->expect) die("test: --update-expectations needs --expect FILE");
+    if (selection_open(&x->selection, o->only, o->rerun, &x->store, &e)) exit(err_report(&e));
+}
+
+static int run_test(struct setting *x)
+{
+    struct err e;
+    char *name = x->o.name ? xstrdup(x->o.name) : default_name(x);
+    char *path = x->o.journal ? xstrdup(x->o.journal) : store_path(name);
+    choose_environment(x);
+    if (store_open(&x->store, path, x->o.wait, &e)) return err_report(&e);
+    open_selection(x);
+    x->o.resume ? resume_run(x) : new_run(x, name);
+    int status = run_here(x, &e);
+    int code = status < 0 ? err_report(&e) : report(x, status);
+    store_close(&x->store);
+    free(name);
+    free(path);
+    return code;
+}
+
+/* What stands behind "--" is the engine's. */
+static int split_args(int argc, char **argv, strings *args)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        for (int k = i + 1; k < argc; k++) *vec_push(args) = xstrdup(argv[k]);
+        argv[i] = NULL;
+        return i;
+    }
+    return argc;
+}
+
+int cmd_test(int argc, char **argv)
+{
+    struct setting x = {.o = {.timeout = 300, .start_timeout = 600, .output = 64, .processes = 256}};
+    struct options *o = &x.o;
+    const struct opt opts[] = {
+        {0, "release", OPT_STRING, &o->release, "V",
+         "torch_npu release: its environment is made where needed"},
+        {0, "python", OPT_STRING, &o->python, "FILE", "this interpreter instead, without a device"},
+        {0, "plugin", OPT_STRING, &o->plugin, "MODULE",
+         "module that provides the device (torch_npu with --release)"},
+        {0, "no-torch", OPT_FLAG, &o->no_torch, NULL, "do not import torch before the tests"},
+        {0, "device", OPT_STRING, &o->device, "KIND", "auto, hardware or software"},
+        {0, "devices", OPT_LIST, &o->devices, "N,...", "boards to use, a group of workers each"},
+        {0, "toolkit", OPT_STRING, &o->toolkit, "DIR", "CANN toolkit: the folder with set_env.sh"},
+        {0, "cpu", OPT_FLAG, &o->cpu, NULL, "run the CPU twin of each test too, and compare"},
+        {0, "patches", OPT_STRING, &o->patches, "DIR",
+         "patches for the device side, applied to a private copy"},
+        {0, "files", OPT_LIST, &o->files, "PATTERN,...", "only files whose name below the folder matches"},
+        {0, "only", OPT_STRING, &o->only, "EXPR",
+         "only tests that match, e.g. 'file=test_nn.py and not conv'"},
+        {0, "rerun", OPT_STRING, &o->rerun, "EXPR",
+         "only what matched in the last run; 'failed' for all that was bad"},
+        {0, "shard", OPT_STRING, &o->shard, "I/N", "the I-th of N parts of about the same time"},
+        {0, "plan", OPT_STRING, &o->plan, "FILE",
+         "the parts, written by the first that needs them, read by the others"},
+        {'j', "jobs", OPT_INT, &o->jobs, "N", "tests at a time (number of processors)"},
+        {0, "isolate", OPT_STRING, &o->isolate, "WHAT",
+         "case: a process a test; file: a file; fresh: an interpreter a test"},
+        {0, "timeout", OPT_INT, &o->timeout, "SECONDS", "limit of one test (300)"},
+        {0, "file-timeout", OPT_INT, &o->file_timeout, "SECONDS", "limit of one file (none)"},
+        {0, "run-timeout", OPT_INT, &o->run_timeout, "SECONDS", "stop after this long; --resume goes on"},
+        {0, "start-timeout", OPT_INT, &o->start_timeout, "SECONDS",
+         "limit of importing and of collecting a file (600)"},
+        {0, "memory", OPT_INT, &o->memory, "MIB", "memory of one test and its children (no limit)"},
+        {0, "output", OPT_INT, &o->output, "MIB", "output of one test (64); 128 KiB of it are kept"},
+        {0, "processes", OPT_INT, &o->processes, "N", "processes of one test at a time (256)"},
+        {0, "descriptors", OPT_INT, &o->descriptors, "N", "open files of one test (as found)"},
+        {0, "retries", OPT_INT, &o->retries, "N", "repeat what failed; what passes then is FLAKY (0)"},
+        {0, "fail-fast", OPT_FLAG, &o->fail_fast, NULL, "stop at the first test that is bad"},
+        {0, "site", OPT_LIST, &o->sites, "DIR,...",
+         "put in front of sys.path instead of concord's own packages"},
+        {0, "env", OPT_LIST, &o->env, "NAME=VALUE,...", "variables for the tests"},
+        {0, "expect", OPT_STRING, &o->expect, "FILE", "what is known to fail, with reason and issue"},
+        {0, "update-expectations", OPT_FLAG, &o->update, NULL, "rewrite that file for what this run saw"},
+        {0, "collect-only", OPT_FLAG, &o->collect_only, NULL, "list the tests, run none"},
+        {0, "resume", OPT_FLAG, &o->resume, NULL, "go on with the journal's last run"},
+        {0, "journal", OPT_STRING, &o->journal, "FILE",
+         "journal (default: $CONCORD_HOME/journal/tests/<name>.db)"},
+        {0, "name", OPT_STRING, &o->name, "NAME", "the run's name"},
+        {0, "wait", OPT_FLAG, &o->wait, NULL, "queue behind a run that has the journal"},
+        {0, "json", OPT_STRING, &o->json, "FILE", "results as JSON; - is standard output"},
+        {0, "jsonl", OPT_STRING, &o->jsonl, "FILE",
+         "a JSON line for each test as it ends; - is standard output"},
+        {0, "junit", OPT_STRING, &o->junit, "FILE", "results as JUnit XML"},
+        {0, "annotations", OPT_STRING, &o->annotations, "FORGE",
+         "github or gitcode: workflow commands on standard output"},
+        {'q', "quiet", OPT_FLAG, &o->quiet, NULL, "no progress"},
+        {0}};
+    x.command = command_text(argc, argv);
+    argc = split_args(argc, argv, &o->args);
+    opt_parse(
+        &argc, argv,
+        &(struct usage){"test SUITE... [options] [-- ARGS for the engine]",
+                        "Runs suites: a folder or file of pytest tests, unittest:DIR, upstream:DIR, "
+                        "plugin:DIR, torchcts:DIR, "
+                        "cases. Exit status 0 only if something ran, passed with proof, and nothing was bad.",
+                        opts});
+    if (argc < 2) die("test: give a suite, e.g. a folder of tests: `concord test --help` lists the kinds");
+    for (int i = 1; i < argc; i++) *vec_push(&x.operands) = xstrdup(argv[i]);
+    return run_test(&x);
+}
