@@ -58,7 +58,7 @@ void audit_findings_sort(struct findings *f)
 
 /* ---- one patch --------------------------------------------------------------------------------------- */
 
-static bool wanted(const struct audit_options *o, int rule)
+bool audit_wanted(const struct audit_options *o, int rule)
 {
     return rules[rule].severity >= o->least && (!o->only || o->only[rule]);
 }
@@ -66,7 +66,7 @@ static bool wanted(const struct audit_options *o, int rule)
 static void run_rules(const struct audit_options *o, const struct view *v, struct findings *out)
 {
     for (int i = 0; i < RULE_COUNT; i++)
-        if (wanted(o, i)) rules[i].check(&rules[i], v, out);
+        if (audit_wanted(o, i)) rules[i].check(&rules[i], v, out);
 }
 
 struct upstream_file {
@@ -131,22 +131,25 @@ struct pool {
     atomic_bool failed;
     pthread_mutex_t out_lock;
     struct findings *out;
-    char **targets; /* one a path: the only target, owned */
+    struct together together;
     struct err *e;
 };
 
-static void take_all(struct pool *pool, struct findings *mine)
+static void take_all(struct pool *pool, struct findings *mine, struct together *sections)
 {
     pthread_mutex_lock(&pool->out_lock);
     for (size_t i = 0; i < mine->list.len; i++) *vec_push(&pool->out->list) = mine->list.ptr[i];
+    for (size_t i = 0; i < sections->list.len; i++) *vec_push(&pool->together.list) = sections->list.ptr[i];
     pthread_mutex_unlock(&pool->out_lock);
     vec_free(&mine->list);
+    vec_free(&sections->list);
 }
 
 static void *work(void *arg)
 {
     struct pool *pool = arg;
     struct findings mine = {0};
+    struct together sections = {0};
     for (size_t i; !pool->failed && (i = atomic_fetch_add(&pool->next, 1)) < pool->paths->len;) {
         struct patch p;
         struct err e;
@@ -154,7 +157,7 @@ static void *work(void *arg)
         int rc = patch_load(path, &p, &e);
         if (!rc) {
             rc = audit_one(path, &p, pool->o, &mine, &e);
-            if (p.files.len && p.files.ptr[0].path) pool->targets[i] = xstrdup(p.files.ptr[0].path);
+            together_add(&sections, path, &p);
             patch_free(&p);
         }
         if (rc) {
@@ -164,55 +167,21 @@ static void *work(void *arg)
             pthread_mutex_unlock(&pool->out_lock);
         }
     }
-    take_all(pool, &mine);
+    take_all(pool, &mine, &sections);
     return NULL;
-}
-
-/* The folder that a set of patches lives in: patches of two releases may share targets. */
-static char *root_of(const char *path, const char *target)
-{
-    size_t n = strlen(target), m = strlen(path);
-    for (size_t i = m; i >= 1 && n; i--)
-        if (!strncmp(path + i - 1, target, n > 3 ? n - 3 : n) && (i == 1 || path[i - 2] == '/'))
-            return xstrndup(path, i - 1);
-    const char *slash = strrchr(path, '/');
-    return xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
-}
-
-static void check_shared(struct pool *pool)
-{
-    const struct rule *rule = &rules[RULE_target_shared];
-    if (!wanted(pool->o, RULE_target_shared)) return;
-    struct map seen = {0};
-    for (size_t i = 0; i < pool->paths->len; i++) {
-        const char *target = pool->targets[i];
-        if (!target) continue;
-        char *root = root_of(pool->paths->ptr[i], target), *key = xformat("%s:%s", root, target);
-        const char *other = map_get(&seen, key);
-        if (other)
-            audit_finding_add(pool->out, rule, pool->paths->ptr[i], 1, slice_str(target),
-                              "%s is changed by %s too", target, other);
-        else
-            *map_put(&seen, key) = pool->paths->ptr[i];
-        free(root);
-        free(key);
-    }
-    map_free(&seen, NULL);
 }
 
 int audit_patches(const strings *paths, const struct audit_options *o, struct findings *out, struct err *e)
 {
     struct pool pool = {.paths = paths, .o = o, .out_lock = PTHREAD_MUTEX_INITIALIZER, .out = out, .e = e};
-    pool.targets = xcalloc(paths->len + 1, sizeof *pool.targets);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t extra = cores > 1 && paths->len > 16 ? (size_t)(cores > 8 ? 8 : cores) - 1 : 0, started = 0;
     pthread_t threads[8];
     while (started < extra && !pthread_create(&threads[started], NULL, work, &pool)) started++;
     work(&pool);
     while (started) pthread_join(threads[--started], NULL);
-    if (!pool.failed) check_shared(&pool);
-    for (size_t i = 0; i < paths->len; i++) free(pool.targets[i]);
-    free(pool.targets);
+    if (!pool.failed && together_check(&pool.together, o, out, e)) pool.failed = true;
+    together_free(&pool.together);
     audit_findings_sort(out);
     return pool.failed ? -1 : 0;
 }

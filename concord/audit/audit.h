@@ -17,6 +17,7 @@ extern const char *const rule_class_names[RULE_CLASSES];
 extern const char *const severity_names[SEVERITIES];
 
 struct view;
+struct side;
 struct findings;
 struct rule;
 typedef void rule_fn(const struct rule *rule, const struct view *v, struct findings *out);
@@ -78,6 +79,7 @@ struct vline {
 struct block {
     uint32_t first, end; /* indices into view.lines */
     uint32_t dels, adds;
+    bool adds_device; /* an added line speaks of a device */
 };
 struct view {
     const char *file; /* the patch's path as reported */
@@ -91,14 +93,22 @@ struct view {
     struct source *source;              /* NULL: no upstream */
     const struct apply_result *applied; /* with a source */
     struct py_file *pre, *post;         /* with a source, Python, and when it applies */
+    uint32_t *partner;  /* by line: of a removed line the added one that replaces it, or UINT32_MAX */
+    struct side *after; /* the patched side as a source model, made when first asked for */
 };
 void view_make(struct view *v, const char *file, const struct patch *p, const struct patch_file *f);
 void view_free(struct view *v);
-/* Splits lines [from, to) of one side into code, strings and comments. */
 bool vline_added(const struct vline *l);
 bool vline_removed(const struct vline *l);
-/* The added line that replaces removed line i of the block, or UINT32_MAX: the one most like it. */
-uint32_t block_partner(const struct view *v, const struct block *b, uint32_t i);
+/* Neither blank nor a comment nor inside a string. */
+bool vline_code(const struct vline *l);
+/* Calls fn for each removed line of code and the added line that replaces it: the one most like it in its
+ * block. */
+typedef void pair_fn(const struct rule *rule, const struct view *v, const struct vline *old,
+                     const struct vline *new, struct findings *out);
+void each_pair(const struct rule *rule, const struct view *v, struct findings *out, pair_fn *fn);
+/* The patched side; belongs to the view. */
+const struct side *view_after(const struct view *v);
 /* Position of word (with no name character around it) in code at or after from; SIZE_MAX when absent. */
 size_t find_word(struct slice code, const char *word, size_t from);
 bool has_word(struct slice code, const char *word);

@@ -11,6 +11,7 @@ struct branch {
     git_tree *base, *tip;
     const struct audit_options *o;
     struct findings *out;
+    struct together together;
     size_t patches;
 };
 
@@ -60,33 +61,73 @@ static int load_blob(struct branch *b, const git_oid *id, struct patch *p, struc
     return rc;
 }
 
-/* Are the hunk's removed and added lines, in order, all in one section of the other patch? */
-static bool survives(const struct patch *p, const struct hunk *h, const struct patch *now)
+static bool is_edit(const struct patch_line *l)
 {
-    uint32_t i = h->body, k = 0;
-    for (; i < h->end; i++) {
-        uint8_t kind = p->lines.ptr[i].kind;
-        if (kind != LINE_ADD && kind != LINE_DEL) continue;
-        while (k < now->lines.len &&
-               !(now->lines.ptr[k].kind == kind && slice_eq(patch_line_text(p, i), patch_line_text(now, k))))
+    return l->kind == LINE_ADD || l->kind == LINE_DEL;
+}
+
+/* The line of the other patch behind the hunk's removed and added lines, which it has in order at or after
+ * from; UINT32_MAX when it has not. */
+static uint32_t found_from(const struct patch *p, const struct hunk *h, const struct patch *now,
+                           uint32_t from)
+{
+    uint32_t k = from;
+    for (uint32_t i = h->body; i < h->end; i++) {
+        if (!is_edit(&p->lines.ptr[i])) continue;
+        while (k < now->lines.len && !(now->lines.ptr[k].kind == p->lines.ptr[i].kind &&
+                                       slice_eq(patch_line_text(p, i), patch_line_text(now, k))))
             k++;
-        if (k++ >= now->lines.len) return false;
+        if (k++ >= now->lines.len) return UINT32_MAX;
+    }
+    return k;
+}
+
+/* Are all of the hunk's edits among the other patch's at all? Settles most that are gone without a search. */
+static bool all_known(const struct patch *p, const struct hunk *h, const struct map *edits)
+{
+    for (uint32_t i = h->body; i < h->end; i++) {
+        if (!is_edit(&p->lines.ptr[i])) continue;
+        struct slice text = patch_line_text(p, i);
+        char *key = xstrndup(text.ptr, text.len);
+        bool known = map_has(edits, key);
+        free(key);
+        if (!known) return false;
     }
     return true;
+}
+
+static void edits_of(const struct patch *p, struct map *out)
+{
+    for (uint32_t i = 0; i < p->lines.len; i++) {
+        if (!is_edit(&p->lines.ptr[i])) continue;
+        struct slice text = patch_line_text(p, i);
+        char *key = xstrndup(text.ptr, text.len);
+        map_put(out, key);
+        free(key);
+    }
 }
 
 static int check_kept(struct branch *b, const char *path, const git_oid *old_id, const struct patch *now,
                       struct err *e)
 {
     struct patch old = {0};
+    struct map edits = {0};
     if (load_blob(b, old_id, &old, e)) return -1;
+    edits_of(now, &edits);
+    uint32_t at = 0;
     for (size_t i = 0; i < old.hunks.len; i++) {
         const struct hunk *h = &old.hunks.ptr[i];
-        if (survives(&old, h, now)) continue;
+        uint32_t next = all_known(&old, h, &edits) ? found_from(&old, h, now, at) : UINT32_MAX;
+        if (next == UINT32_MAX && at && all_known(&old, h, &edits)) next = found_from(&old, h, now, 0);
+        if (next != UINT32_MAX) {
+            at = next;
+            continue;
+        }
         audit_finding_add(b->out, &rules[RULE_foreign_hunk_changed], path, 1, patch_line_text(&old, h->line),
                           "the hunk at line %u of the base's patch (-%u,%u) is gone or changed", h->line + 1,
                           h->old_start, h->old_len);
     }
+    map_free(&edits, NULL);
     patch_free(&old);
     return 0;
 }
@@ -98,6 +139,7 @@ static int audit_blob(struct branch *b, const git_diff_delta *d, struct err *e)
     if (load_blob(b, &d->new_file.id, &p, e)) return -1;
     int rc = audit_one(path, &p, b->o, b->out, e);
     if (!rc && d->status == GIT_DELTA_MODIFIED) rc = check_kept(b, path, &d->old_file.id, &p, e);
+    together_add(&b->together, path, &p);
     patch_free(&p);
     b->patches++;
     return rc;
@@ -139,6 +181,8 @@ int audit_branch(const char *repo, const char *branch, const char *base, const s
     if (!rc && git_diff_tree_to_tree(&diff, b.repo, b.base, b.tip, NULL)) rc = git_fail(e, repo);
     for (size_t i = 0; !rc && i < git_diff_num_deltas(diff); i++)
         rc = audit_delta(&b, git_diff_get_delta(diff, i), e);
+    if (!rc) rc = together_check(&b.together, o, out, e);
+    together_free(&b.together);
     git_diff_free(diff);
     git_tree_free(b.base);
     git_tree_free(b.tip);

@@ -1,5 +1,5 @@
 /* rules_device.c - meaning: imports, and where tensors live. */
-#include "concord/audit/audit.h"
+#include "concord/audit/side.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -65,25 +65,49 @@ void rule_import_only(const struct rule *rule, const struct view *v, struct find
     if (first) rule_report(rule, v, out, first, "all it does is import");
 }
 
-static bool same_import(const struct vline *a, const struct vline *b)
+static bool adds_import(const struct view *v)
 {
-    return a != b && !vline_removed(b) && is_import(b) && b->indent == a->indent &&
-           slice_eq(slice_trim(a->text), slice_trim(b->text)) && !slice_ends(slice_trim(a->text), "(");
+    for (size_t i = 0; i < v->lines.len; i++)
+        if (vline_added(&v->lines.ptr[i]) && !v->lines.ptr[i].indent && is_import(&v->lines.ptr[i]))
+            return true;
+    return false;
 }
 
-/* Unconditional imports of the same thing in module scope; the whole file when it is at hand. */
+static bool at_margin(const struct py_file *f, struct py_span at)
+{
+    return !at.start || f->text[at.start - 1] == '\n';
+}
+
+/* Unconditional imports of the same thing in module scope. */
 void rule_import_duplicate(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t i = 0; i < v->lines.len; i++) {
-        const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_import(l) || l->indent) continue;
-        for (size_t k = 0; k < v->lines.len; k++)
-            if (same_import(l, &v->lines.ptr[k]) && (k < i || !vline_added(&v->lines.ptr[k]))) {
-                rule_report(rule, v, out, l, "'%.*s' stands at line %u too", SLICE_FMT(slice_trim(l->text)),
-                            v->lines.ptr[k].line + 1);
-                break;
-            }
+    if (!v->python || !adds_import(v)) return;
+    const struct side *side = view_after(v);
+    const struct py_file *f = side->file;
+    struct map seen = {0}; /* the statement, to its place in imports + 1 */
+    for (size_t i = 0; i < f->imports.len; i++) {
+        struct py_span at = f->imports.ptr[i].at;
+        if (f->imports.ptr[i].scope || !at_margin(f, at)) continue;
+        if (i && f->imports.ptr[i - 1].at.start == at.start) continue; /* import a, b */
+        char *text = xstrndup(f->text + at.start, at.end - at.start);
+        void **slot = map_put(&seen, text);
+        free(text);
+        if (!*slot) {
+            *slot = (void *)(uintptr_t)(i + 1);
+            continue;
+        }
+        struct py_span first = f->imports.ptr[(uintptr_t)*slot - 1].at;
+        const struct vline *here = side_line(side, v, at.start), *there = side_line(side, v, first.start);
+        const struct vline *l = here && vline_added(here) ? here : there && vline_added(there) ? there : NULL;
+        struct py_span other = l == here ? first : at;
+        struct slice line = {f->text + at.start, strcspn(f->text + at.start, "\n")};
+        if (l && side->whole)
+            rule_report(rule, v, out, l, "'%.*s' stands in row %u too", SLICE_FMT(line), other.row);
+        else if (l && here && there)
+            rule_report(rule, v, out, l, "'%.*s' stands at line %u too", SLICE_FMT(line),
+                        (l == here ? there : here)->line + 1);
     }
+    map_free(&seen, NULL);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
@@ -211,26 +235,35 @@ static struct slice callee(const struct vline *l)
     return slice_trim(c);
 }
 
+/* The block of a changed line. */
+static const struct block *block_of(const struct view *v, const struct vline *l)
+{
+    size_t low = 0, high = v->blocks.len, i = (size_t)(l - v->lines.ptr);
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        if (v->blocks.ptr[mid].first <= i)
+            low = mid;
+        else
+            high = mid;
+    }
+    return &v->blocks.ptr[low];
+}
+
 /* A function's own definition may lose a parameter for other reasons; only calls count. */
+static void device_pair(const struct rule *rule, const struct view *v, const struct vline *old,
+                        const struct vline *new, struct findings *out)
+{
+    struct slice device = device_argument(old);
+    if (!device.len || slice_has(device, "cpu") || puts_on_device(new)) return;
+    if (slice_starts(slice_trim(old->code), "def ")) return;
+    if (!callee(old).len || !slice_eq(callee(old), callee(new))) return;
+    if (!block_of(v, old)->adds_device)
+        rule_report(rule, v, out, new, "upstream has device=%.*s here", SLICE_FMT(device));
+}
+
 void rule_device_dropped(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        bool default_device = false;
-        for (uint32_t i = b->first; i < b->end; i++)
-            default_device |= vline_added(&v->lines.ptr[i]) && slice_has(v->lines.ptr[i].code, "device");
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *l = &v->lines.ptr[i];
-            struct slice device = device_argument(l);
-            if (!vline_removed(l) || l->comment || l->in_string || !device.len || slice_has(device, "cpu"))
-                continue;
-            if (slice_starts(slice_trim(l->code), "def ")) continue;
-            uint32_t k = block_partner(v, b, i);
-            if (k == UINT32_MAX || puts_on_device(&v->lines.ptr[k]) || default_device) continue;
-            if (!callee(l).len || !slice_eq(callee(l), callee(&v->lines.ptr[k]))) continue;
-            rule_report(rule, v, out, &v->lines.ptr[k], "upstream has device=%.*s here", SLICE_FMT(device));
-        }
-    }
+    each_pair(rule, v, out, device_pair);
 }
 
 /* One call of the added line has a CPU tensor and a device tensor among its own arguments. */
@@ -246,100 +279,5 @@ void rule_cpu_beside_device(const struct rule *rule, const struct view *v, struc
         size_t open = l->code.len ? find_word(l->code, "(", 0) : SIZE_MAX;
         if (open == SIZE_MAX || matching_close(l->code, open) == SIZE_MAX) continue;
         rule_report(rule, v, out, l, "a CPU tensor and a device tensor in one call");
-    }
-}
-
-/* ---- a device variable ------------------------------------------------------------------------------- */
-
-static struct slice parameters(const struct vline *l)
-{
-    struct slice c = slice_trim(l->code);
-    if (!slice_starts(c, "def ") && !slice_starts(c, "async def ")) return (struct slice){"", 0};
-    const char *open = memchr(c.ptr, '(', c.len);
-    return open ? (struct slice){open, c.len - (size_t)(open - c.ptr)} : (struct slice){"", 0};
-}
-
-/* The function around added line i has a parameter device: seen in the hunk, or in the whole file. */
-static bool has_device_parameter(const struct view *v, size_t i)
-{
-    uint32_t indent = v->lines.ptr[i].indent;
-    for (size_t k = i; k-- > 0 && v->lines.ptr[k].hunk == v->lines.ptr[i].hunk;) {
-        const struct vline *l = &v->lines.ptr[k];
-        if (vline_removed(l) || l->blank || l->in_string || l->indent >= indent) continue;
-        struct slice params = parameters(l);
-        if (params.len) return has_word(params, "device");
-        indent = l->indent;
-    }
-    return false;
-}
-
-static bool hard_codes(const struct vline *l)
-{
-    return slice_has(l->code, ".npu(") || has_literal(l, "npu", true);
-}
-
-/* The device was a variable upstream and is written out now. */
-static bool replaced_variable(const struct view *v, const struct block *b, uint32_t i)
-{
-    for (uint32_t k = b->first; k < b->end; k++) {
-        const struct vline *l = &v->lines.ptr[k];
-        if (!vline_removed(l) || block_partner(v, b, k) != i) continue;
-        struct slice d = device_argument(l);
-        return d.len && (slice_starts(d, "device") || slice_starts(d, "self.device")) &&
-               !has_word(v->lines.ptr[i].code, "device_type");
-    }
-    return false;
-}
-
-/* The name of a device variable that the line sets: device, device_type, self.device, device0; empty
- * otherwise. */
-static struct slice sets_device(const struct vline *l)
-{
-    struct slice c = slice_trim(l->code);
-    size_t self = slice_starts(c, "self.") ? 5 : 0, n = self + 6;
-    if (l->comment || l->in_string || c.len <= n || memcmp(c.ptr + self, "device", 6) != 0)
-        return (struct slice){"", 0};
-    while (n < c.len && (isalnum((unsigned char)c.ptr[n]) || c.ptr[n] == '_')) n++;
-    struct slice rest = slice_trim((struct slice){c.ptr + n, c.len - n});
-    bool plural = n == self + 7 && c.ptr[self + 6] == 's';
-    if (plural || !slice_starts(rest, "=") || slice_starts(rest, "==")) return (struct slice){"", 0};
-    return (struct slice){c.ptr, n};
-}
-
-/* A device variable is in sight: set before in the same function, or in module scope anywhere in the patch.
- */
-static bool device_variable_in_sight(const struct view *v, size_t i)
-{
-    for (size_t k = 0; k < v->lines.len; k++)
-        if (k != i && !vline_removed(&v->lines.ptr[k]) && !v->lines.ptr[k].indent &&
-            sets_device(&v->lines.ptr[k]).len)
-            return true;
-    for (size_t k = i; k-- > 0 && v->lines.ptr[k].hunk == v->lines.ptr[i].hunk;) {
-        const struct vline *l = &v->lines.ptr[k];
-        if (vline_removed(l) || l->blank || l->in_string) continue;
-        if (sets_device(l).len && l->indent <= v->lines.ptr[i].indent) return true;
-        if (parameters(l).len && l->indent < v->lines.ptr[i].indent) return false;
-    }
-    return false;
-}
-
-static const struct block *block_of(const struct view *v, uint32_t i)
-{
-    for (size_t n = 0; n < v->blocks.len; n++)
-        if (i >= v->blocks.ptr[n].first && i < v->blocks.ptr[n].end) return &v->blocks.ptr[n];
-    return NULL;
-}
-
-void rule_device_hard_coded(const struct rule *rule, const struct view *v, struct findings *out)
-{
-    for (uint32_t i = 0; i < v->lines.len; i++) {
-        const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || l->comment || l->in_string || is_import(l) || !hard_codes(l)) continue;
-        if (slice_starts(slice_trim(l->code), "@") || slice_has(l->code, "instantiate_device_type_tests"))
-            continue;
-        if (sets_device(l).len) continue;
-        if (has_device_parameter(v, i) || device_variable_in_sight(v, i) ||
-            replaced_variable(v, block_of(v, i), i))
-            rule_report(rule, v, out, l, "writes the device out, the test has a variable for it");
     }
 }

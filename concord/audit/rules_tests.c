@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_code(const struct vline *l)
-{
-    return !l->blank && !l->comment && !l->in_string;
-}
-
 /* ---- assertions -------------------------------------------------------------------------------------- */
 
 static bool is_assertion(const struct vline *l)
 {
-    if (!is_code(l)) return false;
+    if (!vline_code(l)) return false;
     struct slice c = slice_trim(l->code);
     return slice_starts(c, "assert ") || slice_starts(c, "assert(") || slice_has(c, "self.assert") ||
            slice_has(c, "assert_close(") || slice_has(c, "assert_allclose(") || slice_has(c, "FileCheck()");
@@ -29,7 +24,7 @@ void rule_assertion_removed(const struct rule *rule, const struct view *v, struc
         bool test_goes = false;
         for (; i < v->lines.len && v->lines.ptr[i].hunk == hunk; i++) {
             const struct vline *l = &v->lines.ptr[i];
-            test_goes |= vline_removed(l) && is_code(l) && slice_starts(slice_trim(l->code), "def test");
+            test_goes |= vline_removed(l) && vline_code(l) && slice_starts(slice_trim(l->code), "def test");
             if (l->kind == LINE_CONTEXT || !is_assertion(l)) continue;
             balance += vline_removed(l) ? 1 : -1;
             if (vline_removed(l) && first == UINT32_MAX) first = i;
@@ -47,7 +42,7 @@ void rule_assertion_removed(const struct rule *rule, const struct view *v, struc
 static struct slice defined_test(const struct vline *l)
 {
     struct slice c = slice_trim(l->code);
-    if (!is_code(l)) return (struct slice){"", 0};
+    if (!vline_code(l)) return (struct slice){"", 0};
     bool class = slice_starts(c, "class ");
     size_t skip = class ? 6 : slice_starts(c, "def ") ? 4 : slice_starts(c, "async def ") ? 10 : 0;
     if (!skip) return (struct slice){"", 0};
@@ -59,44 +54,86 @@ static struct slice defined_test(const struct vline *l)
     return test ? name : (struct slice){"", 0};
 }
 
-static const struct vline *definition(const struct view *v, struct slice name, uint8_t kind)
+/* The tests that lines of one kind define, by name. */
+static void tests_defined(const struct view *v, uint8_t kind, struct map *out)
 {
     for (size_t i = 0; i < v->lines.len; i++) {
-        const struct vline *l = &v->lines.ptr[i];
-        if (l->kind == kind && slice_eq(defined_test(l), name)) return l;
+        struct slice name =
+            v->lines.ptr[i].kind == kind ? defined_test(&v->lines.ptr[i]) : (struct slice){"", 0};
+        char *key = xstrndup(name.ptr, name.len);
+        if (name.len) map_put(out, key);
+        free(key);
     }
+}
+
+static bool has_name(const struct map *m, struct slice name)
+{
+    char *key = xstrndup(name.ptr, name.len);
+    bool has = map_has(m, key);
+    free(key);
+    return has;
+}
+
+/* The new tests of a block at one indent: with only one, a removed test of that indent has become it. */
+struct newcomer {
+    uint32_t indent, count;
+    struct slice name;
+};
+struct newcomers {
+    VEC(struct newcomer) list;
+};
+
+static struct newcomer *at_indent(struct newcomers *n, uint32_t indent)
+{
+    for (size_t i = 0; i < n->list.len; i++)
+        if (n->list.ptr[i].indent == indent) return &n->list.ptr[i];
     return NULL;
 }
 
-/* The only new test that the same block defines at the same indent: the removed one's new name. */
-static struct slice renamed_to(const struct view *v, const struct block *b, const struct vline *gone)
+static void find_newcomers(const struct view *v, const struct block *b, const struct map *removed,
+                           struct newcomers *out)
 {
-    struct slice found = {"", 0};
+    out->list.len = 0;
     for (uint32_t i = b->first; i < b->end; i++) {
         const struct vline *l = &v->lines.ptr[i];
         struct slice name = vline_added(l) ? defined_test(l) : (struct slice){"", 0};
-        if (!name.len || l->indent != gone->indent || definition(v, name, LINE_DEL)) continue;
-        if (found.len) return (struct slice){"", 0};
-        found = name;
+        if (!name.len || has_name(removed, name)) continue;
+        struct newcomer *n = at_indent(out, l->indent);
+        if (n)
+            n->count++;
+        else
+            *vec_push(&out->list) = (struct newcomer){l->indent, 1, name};
     }
-    return found;
+}
+
+static void tests_gone(const struct rule *rule, const struct view *v, const struct block *b,
+                       const struct map *added, struct newcomers *fresh, struct findings *out)
+{
+    for (uint32_t i = b->first; i < b->end; i++) {
+        const struct vline *l = &v->lines.ptr[i];
+        struct slice name = vline_removed(l) ? defined_test(l) : (struct slice){"", 0};
+        if (!name.len || has_name(added, name)) continue;
+        const struct newcomer *n = at_indent(fresh, l->indent);
+        if (n && n->count == 1)
+            rule_report(rule, v, out, l, "%.*s is renamed to %.*s", SLICE_FMT(name), SLICE_FMT(n->name));
+        else
+            rule_report(rule, v, out, l, "%.*s is removed", SLICE_FMT(name));
+    }
 }
 
 void rule_test_removed(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *l = &v->lines.ptr[i];
-            struct slice name = vline_removed(l) ? defined_test(l) : (struct slice){"", 0};
-            if (!name.len || definition(v, name, LINE_ADD)) continue;
-            struct slice new_name = renamed_to(v, b, l);
-            if (new_name.len)
-                rule_report(rule, v, out, l, "%.*s is renamed to %.*s", SLICE_FMT(name), SLICE_FMT(new_name));
-            else
-                rule_report(rule, v, out, l, "%.*s is removed", SLICE_FMT(name));
-        }
+    struct map added = {0}, removed = {0};
+    struct newcomers fresh = {0};
+    tests_defined(v, LINE_DEL, &removed);
+    if (removed.entries.len) tests_defined(v, LINE_ADD, &added);
+    for (size_t n = 0; n < v->blocks.len && removed.entries.len; n++) {
+        find_newcomers(v, &v->blocks.ptr[n], &removed, &fresh);
+        tests_gone(rule, v, &v->blocks.ptr[n], &added, &fresh, out);
     }
+    map_free(&added, NULL);
+    map_free(&removed, NULL);
+    vec_free(&fresh.list);
 }
 
 /* ---- unreached --------------------------------------------------------------------------------------- */
@@ -105,7 +142,7 @@ static uint32_t next_new(const struct view *v, uint32_t i)
 {
     uint32_t hunk = v->lines.ptr[i].hunk;
     for (i++; i < v->lines.len && v->lines.ptr[i].hunk == hunk; i++)
-        if (!vline_removed(&v->lines.ptr[i]) && is_code(&v->lines.ptr[i])) return i;
+        if (!vline_removed(&v->lines.ptr[i]) && vline_code(&v->lines.ptr[i])) return i;
     return UINT32_MAX;
 }
 
@@ -113,7 +150,7 @@ static struct slice last_new(const struct view *v, uint32_t i)
 {
     uint32_t hunk = v->lines.ptr[i].hunk;
     while (i-- > 0 && v->lines.ptr[i].hunk == hunk)
-        if (!vline_removed(&v->lines.ptr[i]) && is_code(&v->lines.ptr[i]))
+        if (!vline_removed(&v->lines.ptr[i]) && vline_code(&v->lines.ptr[i]))
             return slice_trim(v->lines.ptr[i].code);
     return (struct slice){"", 0};
 }
@@ -125,7 +162,7 @@ void rule_test_unreachable(const struct rule *rule, const struct view *v, struct
     static const char *const never[] = {"if False:", "if 0:", "while False:"};
     for (uint32_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_code(l)) continue;
+        if (!vline_added(l) || !vline_code(l)) continue;
         struct slice c = slice_trim(l->code);
         bool dead = false;
         for (size_t k = 0; k < 3; k++) dead |= slice_eq(c, slice_str(never[k]));
@@ -147,7 +184,7 @@ void rule_body_vacuous(const struct rule *rule, const struct view *v, struct fin
         uint32_t removed = 0, added = 0, pass = UINT32_MAX;
         for (uint32_t i = b->first; i < b->end; i++) {
             const struct vline *l = &v->lines.ptr[i];
-            if (!is_code(l)) continue;
+            if (!vline_code(l)) continue;
             struct slice c = slice_trim(l->code);
             bool is_pass = slice_eq(c, slice_str("pass")) || slice_eq(c, slice_str("..."));
             if (vline_removed(l))
@@ -168,7 +205,7 @@ void rule_exception_swallowed(const struct rule *rule, const struct view *v, str
                                         "except Exception as ", "except BaseException as "};
     for (uint32_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_code(l)) continue;
+        if (!vline_added(l) || !vline_code(l)) continue;
         struct slice c = slice_trim(l->code);
         bool catches = false;
         for (size_t k = 0; k < sizeof broad / sizeof *broad; k++) catches |= slice_starts(c, broad[k]);
@@ -234,7 +271,7 @@ void rule_skip_without_reason(const struct rule *rule, const struct view *v, str
 {
     for (uint32_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_code(l)) continue;
+        if (!vline_added(l) || !vline_code(l)) continue;
         struct slice c = slice_trim(l->code);
         size_t end = skip_name_end(c);
         struct slice rest = {c.ptr + end, c.len - end};
@@ -338,7 +375,7 @@ void rule_skip_stays(const struct rule *rule, const struct view *v, struct findi
             hunk = l->hunk;
             w = (struct skip_walk){.told = w.told};
         }
-        if (vline_removed(l) || !is_code(l)) continue;
+        if (vline_removed(l) || !vline_code(l)) continue;
         skip_step(&w, l);
         if (!vline_added(l) || w.told == hunk) continue;
         if (slice_starts(slice_trim(l->code), "@")) continue;

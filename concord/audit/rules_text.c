@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_code(const struct vline *l)
-{
-    return !l->blank && !l->comment && !l->in_string;
-}
-
 /* ---- tolerances -------------------------------------------------------------------------------------- */
 
 static const char *const tolerance_names[] = {"atol", "rtol", "prec", "delta", "tol", "threshold"};
@@ -36,30 +31,27 @@ static bool compares(const struct vline *l)
     return slice_has(l->code, "assert") || slice_has(l->code, "allclose") || slice_has(l->code, "check");
 }
 
+static void tolerance_pair(const struct rule *rule, const struct view *v, const struct vline *old,
+                           const struct vline *new, struct findings *out)
+{
+    for (size_t t = 0; t < sizeof tolerance_names / sizeof *tolerance_names; t++) {
+        const char *name = tolerance_names[t];
+        double was, is;
+        if (!keyword_number(new, name, &is)) continue;
+        bool had = keyword_number(old, name, &was);
+        if (had && is > was)
+            rule_report(rule, v, out, new, "%s=%g, upstream has %g", name, is, was);
+        else if (!had && is > 0 && compares(new) && !has_word(old->code, name))
+            rule_report(rule, v, out, new, "%s=%g, upstream has the default", name, is);
+        else
+            continue;
+        return;
+    }
+}
+
 void rule_tolerance_widened(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *old = &v->lines.ptr[i];
-            if (!vline_removed(old) || !is_code(old)) continue;
-            uint32_t k = block_partner(v, b, i);
-            if (k == UINT32_MAX) continue;
-            const struct vline *new = &v->lines.ptr[k];
-            for (size_t t = 0; t < sizeof tolerance_names / sizeof *tolerance_names; t++) {
-                double was, is;
-                if (!keyword_number(new, tolerance_names[t], &is)) continue;
-                bool had = keyword_number(old, tolerance_names[t], &was);
-                if (had && is > was)
-                    rule_report(rule, v, out, new, "%s=%g, upstream has %g", tolerance_names[t], is, was);
-                else if (!had && is > 0 && compares(new) && !has_word(old->code, tolerance_names[t]))
-                    rule_report(rule, v, out, new, "%s=%g, upstream has the default", tolerance_names[t], is);
-                else
-                    continue;
-                break;
-            }
-        }
-    }
+    each_pair(rule, v, out, tolerance_pair);
 }
 
 /* ---- dtype lists ------------------------------------------------------------------------------------- */
@@ -82,20 +74,17 @@ static bool lists_dtypes(struct slice code)
     return slice_has(code, "@dtypes") || slice_has(code, "dtypes") || slice_has(code, "for dtype in");
 }
 
+static void dtypes_pair(const struct rule *rule, const struct view *v, const struct vline *old,
+                        const struct vline *new, struct findings *out)
+{
+    if (!lists_dtypes(old->code) || !lists_dtypes(new->code)) return;
+    unsigned was = count_dtypes(old->code), is = count_dtypes(new->code);
+    if (is && is < was) rule_report(rule, v, out, new, "%u dtypes, upstream has %u", is, was);
+}
+
 void rule_dtypes_shortened(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *old = &v->lines.ptr[i];
-            if (!vline_removed(old) || !is_code(old) || !lists_dtypes(old->code)) continue;
-            uint32_t k = block_partner(v, b, i);
-            unsigned was = count_dtypes(old->code),
-                     is = k == UINT32_MAX ? 0 : count_dtypes(v->lines.ptr[k].code);
-            if (k == UINT32_MAX || !is || is >= was || !lists_dtypes(v->lines.ptr[k].code)) continue;
-            rule_report(rule, v, out, &v->lines.ptr[k], "%u dtypes, upstream has %u", is, was);
-        }
-    }
+    each_pair(rule, v, out, dtypes_pair);
 }
 
 /* ---- expectations ------------------------------------------------------------------------------------ */
@@ -123,29 +112,25 @@ static bool any_text(const struct vline *l)
            (has_literal(l, "", false) || has_literal(l, ".*", false));
 }
 
+static void expectation_pair(const struct rule *rule, const struct view *v, const struct vline *old,
+                             const struct vline *new, struct findings *out)
+{
+    if (any_text(new) && !any_text(old)) {
+        rule_report(rule, v, out, new, "any text is accepted");
+        return;
+    }
+    for (size_t p = 0; p < sizeof loosened / sizeof *loosened; p++) {
+        const char *strict = loosened[p].strict, *loose = loosened[p].loose;
+        if (!slice_has(old->code, strict) || !slice_has(new->code, loose)) continue;
+        if (slice_has(new->code, strict) || slice_has(old->code, loose)) continue;
+        rule_report(rule, v, out, new, "%s...) becomes %s...)", strict, loose);
+        return;
+    }
+}
+
 void rule_expected_loosened(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *old = &v->lines.ptr[i];
-            if (!vline_removed(old) || !is_code(old)) continue;
-            uint32_t k = block_partner(v, b, i);
-            if (k == UINT32_MAX) continue;
-            const struct vline *new = &v->lines.ptr[k];
-            if (any_text(new) && !any_text(old)) {
-                rule_report(rule, v, out, new, "any text is accepted");
-                continue;
-            }
-            for (size_t p = 0; p < sizeof loosened / sizeof *loosened; p++)
-                if (slice_has(old->code, loosened[p].strict) && slice_has(new->code, loosened[p].loose) &&
-                    !slice_has(new->code, loosened[p].strict) && !slice_has(old->code, loosened[p].loose)) {
-                    rule_report(rule, v, out, new, "%s...) becomes %s...)", loosened[p].strict,
-                                loosened[p].loose);
-                    break;
-                }
-        }
-    }
+    each_pair(rule, v, out, expectation_pair);
 }
 
 /* ---- CUDA faked -------------------------------------------------------------------------------------- */
@@ -168,7 +153,7 @@ void rule_cuda_faked(const struct rule *rule, const struct view *v, struct findi
 {
     for (size_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_code(l)) continue;
+        if (!vline_added(l) || !vline_code(l)) continue;
         struct slice left = assigned(l);
         if (slice_starts(left, "torch.cuda.") || slice_starts(left, "torch._C.") ||
             slice_eq(left, slice_str("torch.version.cuda")))
@@ -182,7 +167,7 @@ void rule_cuda_forced(const struct rule *rule, const struct view *v, struct find
                                         "TEST_MULTIGPU", "RUN_GPU", "RUN_CUDA"};
     for (size_t i = 0; i < v->lines.len; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || !is_code(l)) continue;
+        if (!vline_added(l) || !vline_code(l)) continue;
         struct slice left = assigned(l), c = slice_trim(l->code);
         if (!left.len || !(slice_ends(c, "= True") || slice_ends(c, "=True"))) continue;
         bool flag = slice_has(left, "_CUDA");
@@ -236,9 +221,15 @@ void rule_code_commented_out(const struct rule *rule, const struct view *v, stru
     }
 }
 
+/* A print, or a debugger. */
 static bool prints(const struct vline *l)
 {
-    return is_code(l) && slice_starts(slice_trim(l->code), "print(");
+    static const char *const words[] = {"print(",     "breakpoint(",     "pdb.",
+                                        "import pdb", "from pdb import", "import ipdb"};
+    struct slice c = slice_trim(l->code);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (vline_code(l) && slice_starts(c, words[i])) return true;
+    return false;
 }
 
 void rule_debug_print(const struct rule *rule, const struct view *v, struct findings *out)
@@ -286,19 +277,15 @@ static bool same_essence(const struct vline *a, const struct vline *b)
 }
 
 /* Another indent alone is no rewrite: the line may stand in a new block. */
+static void rewrite_pair(const struct rule *rule, const struct view *v, const struct vline *old,
+                         const struct vline *new, struct findings *out)
+{
+    struct slice was = slice_trim(old->text);
+    if (slice_eq(was, slice_trim(new->text)) || !same_essence(old, new)) return;
+    rule_report(rule, v, out, new, "the same as '%.*s'", SLICE_FMT(was));
+}
+
 void rule_unrelated_rewrite(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    for (size_t n = 0; n < v->blocks.len; n++) {
-        const struct block *b = &v->blocks.ptr[n];
-        for (uint32_t i = b->first; i < b->end; i++) {
-            const struct vline *old = &v->lines.ptr[i];
-            if (!vline_removed(old) || !is_code(old)) continue;
-            uint32_t k = block_partner(v, b, i);
-            if (k == UINT32_MAX || slice_eq(slice_trim(old->text), slice_trim(v->lines.ptr[k].text)))
-                continue;
-            if (same_essence(old, &v->lines.ptr[k]))
-                rule_report(rule, v, out, &v->lines.ptr[k], "the same as '%.*s'",
-                            SLICE_FMT(slice_trim(old->text)));
-        }
-    }
+    each_pair(rule, v, out, rewrite_pair);
 }

@@ -4,7 +4,7 @@
  * triple-quoted strings carried from line to line; how the hunk begins is settled by where its first triple
  * quote stands.
  */
-#include "concord/audit/audit.h"
+#include "concord/audit/side.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -17,6 +17,11 @@ bool vline_added(const struct vline *l)
 bool vline_removed(const struct vline *l)
 {
     return l->kind == LINE_DEL;
+}
+
+bool vline_code(const struct vline *l)
+{
+    return !l->blank && !l->comment && !l->in_string;
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------ */
@@ -80,33 +85,56 @@ static void mask_line(struct slice s, char *code, char *open)
     }
 }
 
-/* Does the side begin inside a triple-quoted string? Only when its triple quotes are odd in number and the
- * first one stands where a string ends: alone on its line, or after text, and not behind a line that asks for
- * a docstring. */
+/* Does the text look like a statement, and not like prose? */
+static bool looks_like_code(struct slice t)
+{
+    static const char *const words[] = {"import ", "from ",   "def ",    "class ", "@",
+                                        "self.",   "return ", "assert ", "with "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (slice_starts(t, words[i]) && (i != 1 || slice_has(t, " import "))) return true;
+    return slice_has(t, " = ") || slice_ends(t, ")") || slice_ends(t, "):");
+}
+
+/* What tells whether a side begins inside a triple-quoted string. */
+struct quotes {
+    size_t count;   /* triple quotes in the side */
+    char first;     /* the first one's character */
+    bool may_close; /* where it stands, a string could end: not behind a line that asks for a docstring */
+    size_t code_before, code_after;
+};
+
+static void count_quotes(struct quotes *q, struct slice t, struct slice before)
+{
+    for (size_t i = 0; i + 2 < t.len; i++) {
+        char c = t.ptr[i];
+        if ((c != '"' && c != '\'') || !triple_at(t, i, c)) continue;
+        if (!q->count++) {
+            bool in_expression = i > 0 && strchr("(=[,rfbuRFBU ", t.ptr[i - 1]);
+            q->first = c;
+            q->may_close = before.ptr && !slice_ends(before, ":") && !slice_ends(before, "(") &&
+                           !slice_ends(before, ",") && !in_expression;
+        }
+        i += 2;
+    }
+}
+
+/* Only when its triple quotes are odd in number, the first one stands where a string ends, and what stands
+ * before it is not more of a program than what follows. A file's first line is in no string. */
 static char initial_quote(const struct view *v, size_t from, size_t to, uint8_t skip)
 {
-    size_t count = 0;
-    char first = 0;
-    bool closes = false;
+    struct quotes q = {0};
     struct slice before = {0};
+    if (from < to && v->p->hunks.ptr[v->lines.ptr[from].hunk].old_start <= 1) return 0;
     for (size_t k = from; k < to; k++) {
         const struct vline *l = &v->lines.ptr[k];
         if (l->kind == skip) continue;
         struct slice t = slice_trim(l->text);
-        for (size_t i = 0; i < t.len; i++) {
-            char q = t.ptr[i];
-            if ((q != '"' && q != '\'') || !triple_at(t, i, q)) continue;
-            if (!count++) {
-                first = q;
-                bool opens_expression = i > 0 && strchr("(=[,rfbuRFBU ", t.ptr[i - 1]);
-                closes = before.ptr && !slice_ends(before, ":") && !slice_ends(before, "(") &&
-                         !slice_ends(before, ",") && !opens_expression;
-            }
-            i += 2;
-        }
+        size_t had = q.count;
+        count_quotes(&q, t, before);
+        if (looks_like_code(t) && q.count == had) *(q.count ? &q.code_after : &q.code_before) += 1;
         if (t.len) before = t;
     }
-    return count % 2 && closes ? first : 0;
+    return q.count % 2 && q.may_close && q.code_before <= q.code_after ? q.first : 0;
 }
 
 static void classify(struct vline *l, bool in_string)
@@ -129,6 +157,61 @@ static void mask_side(struct view *v, size_t from, size_t to, uint8_t skip)
         bool in_string = open != 0;
         if (v->python) mask_line(l->text, (char *)l->code.ptr, &open);
         classify(l, in_string);
+    }
+}
+
+/* ---- who replaced whom ------------------------------------------------------------------------------- */
+
+/* Common leading and trailing bytes, as a share of both lines: enough to pair a line with its edited self. */
+static unsigned likeness(struct slice a, struct slice b)
+{
+    a = slice_trim(a), b = slice_trim(b);
+    size_t n = a.len < b.len ? a.len : b.len, head = 0, tail = 0;
+    while (head < n && a.ptr[head] == b.ptr[head]) head++;
+    while (tail < n - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail]) tail++;
+    return a.len + b.len ? (unsigned)(200 * (head + tail) / (a.len + b.len)) : 0;
+}
+
+enum { PARTNER_WINDOW = 64 }; /* in a longer block only the lines about as far down are looked at */
+
+static bool can_replace(const struct vline *l)
+{
+    return vline_added(l) && !l->blank && !l->comment;
+}
+
+static void find_partners_in(struct view *v, const struct block *b, uint32_t *added)
+{
+    uint32_t n = 0, rank = 0;
+    for (uint32_t k = b->first; k < b->end; k++)
+        if (can_replace(&v->lines.ptr[k])) added[n++] = k;
+    for (uint32_t i = b->first; i < b->end; i++) {
+        if (!vline_removed(&v->lines.ptr[i])) continue;
+        uint32_t middle = (uint32_t)((uint64_t)rank++ * n / b->dels);
+        uint32_t from = middle > PARTNER_WINDOW ? middle - PARTNER_WINDOW : 0, to = middle + PARTNER_WINDOW;
+        unsigned most = 39;
+        for (uint32_t k = from; k < n && k <= to; k++) {
+            unsigned alike = likeness(v->lines.ptr[i].text, v->lines.ptr[added[k]].text);
+            if (alike > most) most = alike, v->partner[i] = added[k];
+        }
+    }
+}
+
+static void find_partners(struct view *v)
+{
+    uint32_t *added = xcalloc(v->lines.len + 1, sizeof *added);
+    v->partner = xmalloc((v->lines.len + 1) * sizeof *v->partner);
+    for (size_t i = 0; i < v->lines.len; i++) v->partner[i] = UINT32_MAX;
+    for (size_t n = 0; n < v->blocks.len; n++)
+        if (v->blocks.ptr[n].dels && v->blocks.ptr[n].adds) find_partners_in(v, &v->blocks.ptr[n], added);
+    free(added);
+}
+
+void each_pair(const struct rule *rule, const struct view *v, struct findings *out, pair_fn *fn)
+{
+    for (size_t i = 0; i < v->lines.len; i++) {
+        const struct vline *old = &v->lines.ptr[i];
+        if (!vline_removed(old) || !vline_code(old) || v->partner[i] == UINT32_MAX) continue;
+        fn(rule, v, old, &v->lines.ptr[v->partner[i]], out);
     }
 }
 
@@ -168,6 +251,7 @@ static void find_blocks(struct view *v)
              i++) {
             b->dels += v->lines.ptr[i].kind == LINE_DEL;
             b->adds += v->lines.ptr[i].kind == LINE_ADD;
+            b->adds_device |= vline_added(&v->lines.ptr[i]) && slice_has(v->lines.ptr[i].code, "device");
         }
         b->end = i;
     }
@@ -181,7 +265,7 @@ static void find_removed(struct view *v)
         comments = vline_added(&v->lines.ptr[i]) && v->lines.ptr[i].comment;
     for (size_t i = 0; i < v->lines.len && comments; i++) {
         const struct vline *l = &v->lines.ptr[i];
-        if (!vline_removed(l) || l->blank || l->comment || l->in_string) continue;
+        if (!vline_removed(l) || !vline_code(l)) continue;
         struct slice t = slice_trim(l->text);
         char *key = xstrndup(t.ptr, t.len);
         *map_put(&v->removed, key) = (void *)l;
@@ -193,6 +277,7 @@ void view_make(struct view *v, const char *file, const struct patch *p, const st
 {
     *v = (struct view){.file = file, .p = p, .f = f};
     if (!f || !f->path) return;
+    v->after = xcalloc(1, sizeof *v->after);
     v->python = str_ends(f->path, ".py") || str_ends(f->path, ".pyi");
     size_t bytes = 0;
     for (uint32_t i = f->line; i < f->end; i++) bytes += p->lines.ptr[i].len;
@@ -201,6 +286,7 @@ void view_make(struct view *v, const char *file, const struct patch *p, const st
     for (uint32_t h = f->hunk; h < f->hunk_end; h++) add_hunk(v, h, &at);
     find_blocks(v);
     find_removed(v);
+    find_partners(v);
 }
 
 void view_free(struct view *v)
@@ -209,8 +295,17 @@ void view_free(struct view *v)
     vec_free(&v->blocks);
     map_free(&v->removed, NULL);
     free(v->arena);
+    free(v->partner);
+    if (v->after) side_free(v->after);
+    free(v->after);
     if (v->pre) py_free(v->pre);
     if (v->post) py_free(v->post);
+}
+
+const struct side *view_after(const struct view *v)
+{
+    if (!v->after->file) side_make(v->after, v);
+    return v->after;
 }
 
 /* ---- questions rules ask ----------------------------------------------------------------------------- */
@@ -268,29 +363,6 @@ bool has_literal(const struct vline *l, const char *word, bool index)
         i += s.len + 1;
     }
     return false;
-}
-
-/* Common leading and trailing bytes, as a share of both lines: enough to pair a line with its edited self. */
-static unsigned likeness(struct slice a, struct slice b)
-{
-    a = slice_trim(a), b = slice_trim(b);
-    size_t n = a.len < b.len ? a.len : b.len, head = 0, tail = 0;
-    while (head < n && a.ptr[head] == b.ptr[head]) head++;
-    while (tail < n - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail]) tail++;
-    return a.len + b.len ? (unsigned)(200 * (head + tail) / (a.len + b.len)) : 0;
-}
-
-uint32_t block_partner(const struct view *v, const struct block *b, uint32_t i)
-{
-    uint32_t best = UINT32_MAX;
-    unsigned most = 0;
-    for (uint32_t k = b->first; k < b->end; k++) {
-        const struct vline *l = &v->lines.ptr[k];
-        if (!vline_added(l) || l->blank || l->comment) continue;
-        unsigned alike = likeness(v->lines.ptr[i].text, l->text);
-        if (alike > most) most = alike, best = k;
-    }
-    return most >= 40 ? best : UINT32_MAX;
 }
 
 void rule_report(const struct rule *rule, const struct view *v, struct findings *out, const struct vline *l,

@@ -15,10 +15,7 @@ enum { MAX_OCCURRENCES = 400, MAX_DRIFTS = 40, SLACK = 40 };
 
 static uint64_t hash_line(struct slice s)
 {
-    uint64_t h = 1469598103934665603u;
-    s = slice_trim(s);
-    for (size_t i = 0; i < s.len; i++) h = (h ^ (unsigned char)s.ptr[i]) * 1099511628211u;
-    return h;
+    return slice_hash(slice_trim(s), SLICE_HASH);
 }
 
 static void mark_scope(struct target *g, const struct py_scope *s, uint32_t index)

@@ -27,6 +27,9 @@ bool slice_has(struct slice a, const char *needle);
 struct slice slice_trim(struct slice a); /* blanks, tabs and CR at both ends */
 /* True when the bytes hold nothing but white space. */
 bool slice_blank(struct slice a);
+/* FNV-1a, going on from h (SLICE_HASH to begin with). */
+#define SLICE_HASH 1469598103934665603u
+uint64_t slice_hash(struct slice a, uint64_t h);
 
 /* ---- lines -------------------------------------------------------------------------------------------- */
 

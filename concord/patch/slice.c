@@ -51,3 +51,9 @@ bool slice_blank(struct slice a)
 {
     return slice_trim(a).len == 0;
 }
+
+uint64_t slice_hash(struct slice a, uint64_t h)
+{
+    for (size_t i = 0; i < a.len; i++) h = (h ^ (unsigned char)a.ptr[i]) * 1099511628211u;
+    return h;
+}

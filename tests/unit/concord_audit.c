@@ -186,6 +186,36 @@ static void two_patches_for_one_target(void **state)
     free(dir);
 }
 
+/* One index line in two patches of a set: equal files edited alike may have it, different edits may not. */
+static void ids_copied_between_patches(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {HUNK, HUNK, "@@ -1,3 +1,3 @@\n import x\n-a\n+b\n c\n"};
+    struct err e;
+    char *dir = path_join(folder, "ids/test");
+    assert_int_equal(dir_make(dir, &e), 0);
+    for (int third = 1; third < 3; third++) {
+        struct findings f = {0};
+        strings paths = {0};
+        for (int i = 0; i < 2; i++) {
+            char *name = xformat("test_%c.py.patch", 'a' + i);
+            char *text =
+                xformat("diff --git a/test/test_%c.py b/test/test_%c.py\nindex 5ad3c1e0..9b1f07d4 100644\n"
+                        "--- a/test/test_%c.py\n+++ b/test/test_%c.py\n%s",
+                        'a' + i, 'a' + i, 'a' + i, 'a' + i, bodies[i ? third : 0]);
+            *vec_push(&paths) = path_join(dir, name);
+            assert_int_equal(file_write(paths.ptr[i], text, strlen(text), 0, &e), 0);
+            free(name), free(text);
+        }
+        struct audit_options o = {.least = SEVERITY_NOTE};
+        assert_int_equal(audit_patches(&paths, &o, &f, &e), 0);
+        assert_int_equal(count(&f, "id-fabricated"), third == 2);
+        audit_findings_free(&f);
+        strings_free(&paths);
+    }
+    free(dir);
+}
+
 /* ---- upstream ---------------------------------------------------------------------------------------- */
 
 static void upstream_rules(void **state)
@@ -421,6 +451,7 @@ int main(void)
         cmocka_unit_test(format_rules),
         cmocka_unit_test(clean_input_gives_nothing),
         cmocka_unit_test(two_patches_for_one_target),
+        cmocka_unit_test(ids_copied_between_patches),
         cmocka_unit_test(upstream_rules),
         cmocka_unit_test(branch_rules),
         cmocka_unit_test(every_rule_has_both_fixtures),
