@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs torch_npu's own runtime tests on the device, a process per file.
+"""Runs torch_npu's own runtime tests on the device: several files a process, files with failures again alone.
 
-usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE] [--limit SECONDS]
+usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE] [--limit SECONDS] [--batch N]
 
-TREE is a checkout of the plugin's repository at the release's branch (v2.7.1 for 2.7.1). The environment of RELEASE must exist
+TREE is a checkout of the plugin's repository at the commit that torch_npu/version.py of the release names. The environment of RELEASE must exist
 (concord env create RELEASE). What the tests need besides it is installed into .cache/plugin_tests. Which files are run stands in
 tests/conformance/plugin_runtime.txt; why a test fails, in tests/conformance/plugin_causes.tsv.
 Exit status: 0 when at least 95 % of the tests that ran passed and every failure has a cause on record, otherwise 1.
@@ -54,23 +54,35 @@ def outcome(case: ET.Element) -> tuple[str, str]:
     return "passed", ""
 
 
-def read_report(report: Path) -> list[tuple[str, str, str]]:
-    cases = ET.parse(report).getroot().iter("testcase")
-    return [(f"{c.get('classname', '').rsplit('.', 1)[-1]}::{c.get('name')}", *outcome(c)) for c in cases]
+Result = tuple[str, str, str]  # test, outcome, message
 
 
-def run_file(command: list[str], tests: Path, file: Path, environment: dict[str, str], limit: int):
-    """(test, outcome, message) for every test of the file; one line for the file when the process did not report."""
+def read_report(report: Path, tests: Path, files: list[Path]) -> dict[Path, list[Result]]:
+    """By file; the report's class names are dotted paths below the test folder."""
+    modules = {str(f.relative_to(tests).with_suffix("")).replace("/", "."): f for f in files}
+    results: dict[Path, list[Result]] = {}
+    for case in ET.parse(report).getroot().iter("testcase"):
+        dotted = case.get("classname") or case.get("name") or ""
+        module = max((m for m in modules if f".{dotted}.".find(f".{m}.") >= 0), key=len, default=None)
+        if module is None:
+            continue
+        test = f"{dotted.rsplit('.', 1)[-1]}::{case.get('name')}"
+        results.setdefault(modules[module], []).append((test, *outcome(case)))
+    return results
+
+
+def run_files(command: list[str], tests: Path, files: list[Path], environment: dict[str, str], limit: int):
+    """Every file's results; a file that the process did not report has one line for itself."""
     with tempfile.TemporaryDirectory() as scratch:
         report, log = Path(scratch, "report.xml"), Path(scratch, "log")
         arguments = ["-q", "-p", "no:cacheprovider", f"--timeout={limit}", "--timeout-method=thread"]
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [*command, "-m", "pytest", *arguments, f"--junitxml={report}", str(file)],
+                [*command, "-m", "pytest", *arguments, f"--junitxml={report}", *map(str, files)],
                 cwd=tests, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )
             try:
-                process.wait(timeout=4 * limit)
+                process.wait(timeout=4 * limit * len(files))
             except subprocess.TimeoutExpired:
                 pass
             try:
@@ -78,10 +90,20 @@ def run_file(command: list[str], tests: Path, file: Path, environment: dict[str,
             except ProcessLookupError:
                 pass
             process.wait()
-        if report.exists():
-            return read_report(report)
+        results = read_report(report, tests, files) if report.exists() else {}
         tail = log.read_text(errors="replace")[-4000:]
-        return [("(file)", "failed", f"no report, status {process.returncode}\n{tail}")]
+        lost = [("(file)", "failed", f"no report, status {process.returncode}\n{tail}")]
+        return {f: results.get(f, [] if report.exists() else lost) for f in files}
+
+
+def run_all(command: list[str], tests: Path, files: list[Path], environment: dict[str, str], limit: int, batch: int):
+    """Batches save imports; a file with a failure runs again alone, and that counts."""
+    for at in range(0, len(files), batch):
+        some = files[at : at + batch]
+        for file, results in run_files(command, tests, some, environment, limit).items():
+            if len(some) > 1 and any(r[1] == "failed" for r in results):
+                results = run_files(command, tests, [file], environment, limit)[file]
+            yield file, results
 
 
 def causes() -> list[tuple[str, str, str]]:
@@ -113,6 +135,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--list", type=Path, default=CONFORMANCE / "plugin_runtime.txt")
     parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--batch", type=int, default=8)
     args = parser.parse_args()
     tests = args.tree.resolve() / "test"
     if not tests.is_dir():
@@ -127,9 +150,10 @@ def main() -> int:
     environment = {**os.environ, "PYTHONPATH": f"{site()}:{tests}", "PYTHONDONTWRITEBYTECODE": "1"}
     known, count, unexplained = causes(), {"passed": 0, "failed": 0, "skipped": 0}, 0
     out = args.out.open("w") if args.out else None
-    for file in chosen(tests, args.list, args.only):
+    files = chosen(tests, args.list, args.only)
+    for file, results in run_all(command, tests, files, environment, args.limit, args.batch):
         name = str(file.relative_to(tests))
-        for test, result, message in run_file(command, tests, file, environment, args.limit):
+        for test, result, message in results:
             count[result] += 1
             full, cause = f"{name}::{test}", ""
             if result == "failed":

@@ -1,10 +1,6 @@
-/* hccl.c - collective communication. The software device has none yet; its process-wide settings are kept. */
-#include "softnpu/runtime/runtime.h"
+/* hccl.c - the process-wide settings of collective communication, and the names that are not supported. */
+#include "softnpu/hccl/comm.h"
 
-#include <stdatomic.h>
-
-/* HcclResult, public reference. */
-enum { HCCL_SUCCESS = 0, HCCL_E_PARA = 1, HCCL_E_NOT_SUPPORT = 5 };
 enum { HCCL_DETERMINISTIC = 0 };
 union hccl_config {
     int32_t value;

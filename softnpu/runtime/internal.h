@@ -70,6 +70,8 @@ int rt_vmm_import(int device, int fd, uint64_t offset, uint64_t size, aclrtDrvMe
 /* The same, shown at an address of its own. */
 int rt_vmm_map_object(int device, int fd, uint64_t offset, uint64_t size, char **address);
 int rt_vmm_unmap_object(char *address);
+/* Opens the memory object of this name among a process's open files (ipc.c); -1 if it is not there. */
+int rt_open_object(int pid, const char *name);
 /* Device of the memory that is mapped at a reserved address, -1 if there is none. */
 int rt_vmm_device(const void *address);
 

@@ -71,9 +71,8 @@ static struct table *own_table(void)
     return own;
 }
 
-/* Opens the memory object of this name among the process's files; -1 if it is not there. The newest is meant:
- * a forked child also holds its parent's. */
-static int open_object(int pid, const char *name)
+/* The newest is meant: a forked child also holds its parent's. */
+int rt_open_object(int pid, const char *name)
 {
     char folder[64], path[352], link[300], wanted[64];
     snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
@@ -96,7 +95,7 @@ static struct table *table_of(int pid)
     if (pid == (int)getpid()) return own_table();
     for (struct peer *p = peers; p; p = p->next)
         if (p->pid == pid) return p->table;
-    int fd = open_object(pid, "softnpu-ipc");
+    int fd = rt_open_object(pid, "softnpu-ipc");
     struct table *t = fd < 0 ? NULL : map_table(fd);
     if (fd >= 0) close(fd);
     struct peer *p = t ? malloc(sizeof *p) : NULL;
@@ -238,7 +237,7 @@ static int open_slot(struct key k, struct memory_slot *copy, int *fd, const char
                        function, (int)getpid());
     char name[32];
     snprintf(name, sizeof name, "softnpu-device-%d", s->device);
-    *fd = k.pid == (int)getpid() ? dup(rt_arena_fd(s->device)) : open_object(k.pid, name);
+    *fd = k.pid == (int)getpid() ? dup(rt_arena_fd(s->device)) : rt_open_object(k.pid, name);
     if (*fd < 0)
         return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s: opening the memory of process %d: %s", function,
                        k.pid, strerror(errno));
