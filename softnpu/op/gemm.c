@@ -1,7 +1,10 @@
 /* gemm.c - matrix products: operands as strided matrices, blocks over the pool, BLAS below. */
 #include "softnpu/op/gemm.h"
 #include "softnpu/kernel/igemm.h"
+#include "softnpu/kernel/strided.h"
+#include "softnpu/kernel/tile.h"
 #include "softnpu/op/blas.h"
+#include "softnpu/op/executor.h"
 
 #include <limits.h>
 #include <string.h>
@@ -68,6 +71,60 @@ static void block_integer(const struct gemm *g)
     igemm_kernels()->run[g->type](&i);
 }
 
+/* ---- bfloat16 ---------------------------------------------------------------------------------------- */
+
+enum { FEW_ROWS = 48 }; /* up to this many, it is the long operand that should lie still */
+
+bool gemm_bf16(int64_t m, int64_t n, int64_t k)
+{
+    return tile_has_bf16() && k > 0 && m * n * k >= 16 * 16 * 16;
+}
+
+static int64_t even(int64_t k)
+{
+    return (k + 1) / 2 * 2;
+}
+
+/* The rows of a beside each other along k, in `to` if they are not already. */
+static const uint16_t *bf16_rows(const struct gemm *g, uint16_t *to, int64_t *step)
+{
+    const uint16_t *a = g->a.p;
+    *step = g->a.rs;
+    if (g->a.cs == 1) return a;
+    *step = even(g->k);
+    if (g->a.rs == 1)
+        strided_kernels()->transpose[1](to, *step, a, g->a.cs, g->m, g->k);
+    else
+        for (int64_t i = 0; i < g->m; i++)
+            strided_kernels()->gather[1](to + i * *step, a + i * g->a.rs, g->a.cs, g->k);
+    return to;
+}
+
+static void block_bf16(const struct gemm *given)
+{
+    const struct tile_kernels *kernels = tile_kernels();
+    struct gemm swapped = *given;
+    const struct gemm *g = given;
+    if (g->b.rs == 1 && (g->a.cs != 1 || g->m < FEW_ROWS)) {
+        swapped.m = given->n, swapped.n = given->m;
+        swapped.a = (struct mat){.p = given->b.p, .rs = given->b.cs, .cs = given->b.rs};
+        swapped.b = (struct mat){.p = given->a.p, .rs = given->a.cs, .cs = given->a.rs};
+        swapped.c = (struct mat){.p = given->c.p, .rs = given->c.cs, .cs = given->c.rs};
+        g = &swapped;
+    }
+    size_t panel = tile_panel_bytes(g->k);
+    char *memory = scratch_block(panel + (g->a.cs == 1 ? 0 : (size_t)(g->m * even(g->k)) * 2));
+    struct tile t = {.m = g->m, .k = g->k, .panel = memory, .crs = g->c.rs, .ccs = g->c.cs};
+    t.a = bf16_rows(g, (uint16_t *)(void *)(memory + panel), &t.ars);
+    t.alpha = (float)creal(g->alpha), t.beta = (float)creal(g->beta);
+    for (int64_t j = 0; j < g->n; j += kernels->columns) {
+        t.n = g->n - j < kernels->columns ? g->n - j : kernels->columns;
+        t.c = (uint16_t *)g->c.p + j * g->c.cs;
+        kernels->pack[TILE_BF16]((uint16_t *)g->b.p + j * g->b.cs, g->b.rs, g->b.cs, g->k, t.n, memory);
+        kernels->run[TILE_BF16](&t);
+    }
+}
+
 static void (*const float_block[SN_NDTYPES])(const struct gemm *) = {
     [ACL_FLOAT] = block_s, [ACL_DOUBLE] = block_d, [ACL_COMPLEX64] = block_c, [ACL_COMPLEX128] = block_z};
 
@@ -99,6 +156,10 @@ static struct gemm row_major(const struct gemm *g)
 static void block_run(const struct gemm *g)
 {
     if (g->m == 0 || g->n == 0) return;
+    if (g->type == ACL_BF16) {
+        block_bf16(g);
+        return;
+    }
     if (!float_block[g->type]) {
         block_integer(g);
         return;
@@ -133,7 +194,9 @@ void gemm_init(struct gemm *g, aclDataType type, int64_t m, int64_t n, int64_t k
 enum {
     BLOCK_WORK = 1 << 22, /* multiplications that are worth a piece of their own */
     BLOCK_COLS = 1024,    /* narrower blocks spend their time packing operands */
-    SPLIT_DEPTH = 4096,   /* shortest part of a long sum over k */
+    BF16_WORK = 1 << 23,
+    BF16_ROWS = 192,    /* fewer rows of a block spend their time packing columns */
+    SPLIT_DEPTH = 4096, /* shortest part of a long sum over k */
     SPLIT_PARTS = 16,
     SPLIT_OUT = 1 << 16, /* largest result whose sum over k is split */
 };
@@ -235,17 +298,33 @@ static void fold_batch(struct gemm *g)
     }
 }
 
+/* A block packs its columns of b; rows of a that do not lie along k are brought there by every block. */
+static void split_bf16(struct plan *p, int64_t depth)
+{
+    int64_t columns = tile_kernels()->columns;
+    p->mb = p->g.m, p->nb = p->g.n;
+    bool tall = p->g.a.cs != 1;
+    int64_t share = p->mb * p->nb * depth / rt_pool_threads() / 4;
+    while (p->mb * p->nb * depth > (share > BF16_WORK ? share : BF16_WORK) &&
+           (p->mb > BF16_ROWS || p->nb > columns))
+        if (p->mb > BF16_ROWS && (tall || p->nb <= columns))
+            p->mb = (p->mb / 2 + 5) / 6 * 6;
+        else
+            p->nb = (p->nb / 2 + columns - 1) / columns * columns;
+}
+
 static void split(struct plan *p)
 {
     const struct gemm *g = &p->g;
     int64_t depth = g->k > 0 ? g->k : 1;
     p->mb = g->m, p->nb = g->n, p->group = 1;
     int64_t rows = blas_block_rows();
-    while (p->mb * p->nb * depth > BLOCK_WORK && (p->mb > rows || p->nb > BLOCK_COLS))
+    while (g->type != ACL_BF16 && p->mb * p->nb * depth > BLOCK_WORK && (p->mb > rows || p->nb > BLOCK_COLS))
         if (p->mb * BLOCK_COLS >= p->nb * rows)
             p->mb = (p->mb / 2 + 15) / 16 * 16;
         else
             p->nb = (p->nb / 2 + 15) / 16 * 16;
+    if (g->type == ACL_BF16) split_bf16(p, depth);
     p->rows = (g->m + p->mb - 1) / p->mb, p->cols = (g->n + p->nb - 1) / p->nb;
     int64_t work = g->m * g->n * depth;
     if (p->rows * p->cols == 1 && work < BLOCK_WORK / 4) p->group = BLOCK_WORK / 4 / (work + 64) + 1;

@@ -17,7 +17,7 @@ struct mat {
  * or in columns (mat_in, mat_out see to it). beta 0 never reads c. sum: c is one matrix, the products of all
  * batch indices are added up. Integers wrap; BOOL is "or" of "and". */
 struct gemm {
-    aclDataType type; /* FLOAT, DOUBLE, COMPLEX64, COMPLEX128, an integer type or BOOL */
+    aclDataType type; /* FLOAT, DOUBLE, COMPLEX64, COMPLEX128, an integer type or BOOL; BF16: see gemm_bf16 */
     int64_t m, n, k;
     int32_t nbatch; /* batch dimensions */
     int64_t bdim[SN_MAX_DIMS];
@@ -27,6 +27,9 @@ struct gemm {
     bool sum;
 };
 bool gemm_has(aclDataType type); /* products of this type can be computed */
+/* True when products of bfloat16 are worth computing on the numbers themselves: then type BF16 is allowed,
+ * without sum. Sums are floats, c is rounded once. */
+bool gemm_bf16(int64_t m, int64_t n, int64_t k);
 void gemm_init(struct gemm *g, aclDataType type, int64_t m, int64_t n, int64_t k);
 /* Split over the pool; pieces depend on the sizes only. */
 void gemm_run(op_call *c, const struct gemm *g);

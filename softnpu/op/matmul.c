@@ -182,16 +182,27 @@ static bool needs_scratch(const op_call *c, const struct product *p)
     return self && sn_overlap(out, self) && !(sn_same_view(out, self) && out->dtype == self->dtype);
 }
 
+/* The type to multiply in: bfloat16 stays what it is where the machine multiplies it. */
+static aclDataType product_type(const op_call *c, const struct product *p, const struct views *v)
+{
+    const int8_t at[] = {p->a, p->b, p->out, p->self};
+    aclDataType type = (aclDataType)c->plan[0];
+    for (int i = 0; i < 4; i++)
+        if (at[i] >= 0 && c->arg[at[i]].t->dtype != ACL_BF16) return type;
+    int64_t m = v->out.dim[v->out.rank - 2], n = v->out.dim[v->out.rank - 1], k = v->a.dim[v->a.rank - 1];
+    return p->shape != SUM && gemm_bf16(m, n, k) ? ACL_BF16 : type;
+}
+
 static int run_product(op_call *c)
 {
     const struct product *p = c->row->aux;
-    aclDataType type = (aclDataType)c->plan[0];
     struct views v;
     struct gemm g;
     aclTensor a, b;
     int64_t dim[SN_MAX_DIMS];
     make_views(c, &v);
     if (sn_numel(&v.out) == 0) return 0;
+    aclDataType type = product_type(c, p, &v);
     int cube = p->cube >= 0 ? (int)c->arg[p->cube].i : 0;
     int32_t nbatch = p->shape == SUM ? 1 : v.out.rank - 2, r = nbatch + 2;
     memcpy(dim, p->shape == SUM ? v.a.dim : v.out.dim, (size_t)nbatch * sizeof *dim);
@@ -206,7 +217,9 @@ static int run_product(op_call *c)
     mat_in(c, &b, type, cube, &g.b);
     mat_out(c, &v.out, type, needs_scratch(c, p), &g.c);
     set_scalars(c, p, &g);
-    bool adds = type == ACL_FLOAT || type == ACL_DOUBLE || sn_is_complex(type) ? g.beta != 0 : g.ibeta != 0;
+    bool adds = type == ACL_FLOAT || type == ACL_DOUBLE || type == ACL_BF16 || sn_is_complex(type)
+                    ? g.beta != 0
+                    : g.ibeta != 0;
     if (p->self >= 0 && adds) load_self(c, p, type, &g.c);
     gemm_run(c, &g);
     mat_out_done(c, &v.out, type, &g.c);

@@ -1,4 +1,5 @@
 /* variant.c - which compilation of the kernels this machine runs. */
+#include "softnpu/kernel/tile.h"
 #include "softnpu/kernel/variant.h"
 
 #include <stdlib.h>
@@ -25,4 +26,13 @@ enum kernel_variant kernel_variant(void)
     chosen = v;
     __atomic_store_n(&known, 1, __ATOMIC_RELEASE);
     return v;
+}
+
+bool tile_has_bf16(void)
+{
+#if defined(__x86_64__)
+    return tile_kernels()->bf16 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
 }
