@@ -16,7 +16,7 @@ static json_t *test_json(const struct scan_test *t, const struct scan_api *apis)
                      t->indirect                 ? "indirect"
                      : t->match >= SCAN_RECEIVER ? "weak"
                                                  : "direct",
-                     "path", t->path, "match", scan_match_names[t->match], "tensors", t->tensors,
+                     "path", t->path ? t->path : "", "match", scan_match_names[t->match], "tensors", t->tensors,
                      "tensor_row", (int)t->tensor_row, "backward_row", (int)t->backward_row, "asserts",
                      t->asserts, "keeps_off", t->keeps_off, "device_generic", t->device_generic);
 }

@@ -989,14 +989,56 @@ static void note_oddities(struct py_file *f, TSNode root)
     if (!valid_utf8(f->text, f->len)) f->note = "not UTF-8: names outside ASCII may be misread";
 }
 
+static uint32_t newlines(const char *text, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+    for (const char *p = text + from; (p = memchr(p, '\n', (size_t)(text + to - p))); p++) n++;
+    return n;
+}
+
+static uint32_t column(const char *text, uint32_t at)
+{
+    const char *line = memrchr(text, '\n', at);
+    return line ? (uint32_t)(text + at - line - 1) : at;
+}
+
+/* The parser takes ranges that it does look at, with their rows and columns. */
+static void include_between(TSParser *parser, const char *text, uint32_t len, const struct py_span *skips,
+                            size_t n)
+{
+    TSRange *ranges = xcalloc(n + 1, sizeof *ranges);
+    uint32_t row = 0, at = 0;
+    for (size_t i = 0; i <= n; i++) {
+        uint32_t end = i < n ? skips[i].start : len;
+        TSRange *r = &ranges[i];
+        r->start_byte = at;
+        r->start_point = (TSPoint){row, column(text, at)};
+        row += newlines(text, at, end);
+        r->end_byte = end;
+        r->end_point = (TSPoint){row, column(text, end)};
+        if (i < n) row += newlines(text, end, skips[i].end);
+        at = i < n ? skips[i].end : end;
+    }
+    ts_parser_set_included_ranges(parser, ranges, (uint32_t)n + 1);
+    free(ranges);
+}
+
 struct py_file *py_parse(const char *path, const char *text, size_t len)
+{
+    return py_parse_without(path, text, len, NULL, 0);
+}
+
+struct py_file *py_parse_without(const char *path, const char *text, size_t len, const struct py_span *skips,
+                                 size_t nskips)
 {
     struct py_file *f = xcalloc(1, sizeof *f);
     f->priv = xcalloc(1, sizeof *f->priv);
     f->path = py_intern(f, path, strlen(path));
     f->text = py_intern(f, text, len);
     f->len = (uint32_t)len;
+    if (nskips) include_between(thread_parser(), f->text, f->len, skips, nskips);
     TSTree *tree = parse_text(f->text, f->len);
+    if (nskips) ts_parser_set_included_ranges(thread_parser(), NULL, 0);
     TSNode root = ts_tree_root_node(tree);
     note_oddities(f, root);
     struct walk w = {.f = f};

@@ -146,6 +146,10 @@ struct py_file {
 
 /* Reads the model of text (copied). Never fails on bad Python: see error_row and note. */
 struct py_file *py_parse(const char *path, const char *text, size_t len);
+/* As py_parse, but the bytes of the spans (in order, rows not needed) are not looked at: what is left must
+ * make sense without them. Places are those of the whole text. */
+struct py_file *py_parse_without(const char *path, const char *text, size_t len, const struct py_span *skips,
+                                 size_t nskips);
 /* From disk; -1 only if the file cannot be read. */
 int py_parse_file(const char *path, struct py_file **out, struct err *e);
 void py_free(struct py_file *f);
@@ -159,6 +163,10 @@ const char *py_resolve(struct py_file *f, uint32_t scope, const char *chain);
 /* The class whose instance a name holds, when all its bindings are instances of that class; NULL if unknown.
  */
 const char *py_resolve_instance(struct py_file *f, uint32_t scope, const char *name);
+/* The bindings of name (of n bytes) in exactly this scope, in source order: *at starts as 0; NULL at the end.
+ */
+const struct py_binding *py_next_binding(const struct py_file *f, uint32_t scope, const char *name, size_t n,
+                                         uint32_t *at);
 /* True if the file has a star import: a name that does not resolve may come from it. */
 bool py_has_star(const struct py_file *f);
 /* The innermost scope of kind at or above scope; UINT32_MAX if none. */

@@ -30,25 +30,18 @@ void py_index_bindings(struct py_file *f)
     }
 }
 
-struct cursor {
-    const struct py_file *f;
-    uint32_t scope, at;
-    const char *name;
-    size_t n;
-};
-
-static struct cursor bindings_of(const struct py_file *f, uint32_t scope, const char *name, size_t n)
+/* *at is 1 + the index of the next binding to look at, or UINT32_MAX past the end. */
+const struct py_binding *py_next_binding(const struct py_file *f, uint32_t scope, const char *name, size_t n,
+                                         uint32_t *at)
 {
-    return (struct cursor){f, scope, f->priv->first[bucket(f->priv, scope, name, n)], name, n};
-}
-
-static const struct py_binding *next_binding(struct cursor *c)
-{
-    while (c->at) {
-        const struct py_binding *b = &c->f->bindings.ptr[c->at - 1];
-        c->at = c->f->priv->next[c->at - 1];
-        if (b->scope == c->scope && !strncmp(b->name, c->name, c->n) && !b->name[c->n]) return b;
+    if (!*at) *at = f->priv->first[bucket(f->priv, scope, name, n)];
+    while (*at && *at != UINT32_MAX) {
+        const struct py_binding *b = &f->bindings.ptr[*at - 1];
+        uint32_t next = f->priv->next[*at - 1];
+        *at = next ? next : UINT32_MAX;
+        if (b->scope == scope && !strncmp(b->name, name, n) && !b->name[n]) return b;
     }
+    *at = UINT32_MAX;
     return NULL;
 }
 
@@ -86,12 +79,12 @@ static const char *binding_target(struct py_file *f, const struct py_binding *b,
 static const char *agreed(struct py_file *f, uint32_t scope, const char *name, size_t n, int depth,
                           bool *bound)
 {
-    struct cursor c = bindings_of(f, scope, name, n);
+    uint32_t at = 0;
     const char *target = NULL;
     bool known = true;
     const struct py_binding *b;
     *bound = false;
-    while ((b = next_binding(&c))) {
+    while ((b = py_next_binding(f, scope, name, n, &at))) {
         if (b->kind == PYB_OUTER) continue;
         *bound = true;
         const char *t = binding_target(f, b, depth);
@@ -105,9 +98,9 @@ static const char *agreed(struct py_file *f, uint32_t scope, const char *name, s
 
 static bool declared_outer(const struct py_file *f, uint32_t scope, const char *name, size_t n)
 {
-    struct cursor c = bindings_of(f, scope, name, n);
+    uint32_t at = 0;
     const struct py_binding *b;
-    while ((b = next_binding(&c)))
+    while ((b = py_next_binding(f, scope, name, n, &at)))
         if (b->kind == PYB_OUTER) return true;
     return false;
 }
@@ -138,11 +131,11 @@ const char *py_resolve_instance(struct py_file *f, uint32_t scope, const char *n
 {
     size_t n = strlen(name);
     for (uint32_t s = scope;; s = f->scopes.ptr[s].parent) {
-        struct cursor c = bindings_of(f, s, name, n);
+        uint32_t at = 0;
         const struct py_binding *b;
         const char *type = NULL;
         bool bound = false, known = true;
-        while ((b = next_binding(&c))) {
+        while ((b = py_next_binding(f, s, name, n, &at))) {
             const char *t = b->kind == PYB_INSTANCE ? resolve(f, b->scope, b->target, 1) : NULL;
             if (!t || (type && strcmp(t, type))) known = false;
             type = t;

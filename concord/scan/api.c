@@ -1,12 +1,13 @@
-/* api.c - API names, and how a resolved name at a call site is recognised as one. */
-#include "concord/scan/match.h"
+/* api.c - API names taken apart. */
+#include "concord/scan/scan.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const scan_match_names[SCAN_NMATCH] = {"exact",    "alias",    "method",
-                                                   "receiver", "operator", "star"};
+const char *const scan_match_names[SCAN_NMATCH] = {"exact",    "alias", "method",
+                                                   "operator", "star",  "receiver"};
+const char *const scan_coverage_names[SCAN_NCOVERAGE] = {"direct", "indirect", "weak"};
 
 /* Python's own spelling of methods as operators (language reference, "Emulating numeric types"). */
 /* clang-format off */
@@ -55,61 +56,4 @@ void scan_api_free(struct scan_api *a)
     free((char *)a->name);
     free((char *)a->owner);
     *a = (struct scan_api){0};
-}
-
-/* True when `resolved` names the same thing by a shorter path: both begin alike, end alike, and what the
- * API's name has in between are modules (torch.distributed.distributed_c10d.Store and
- * torch.distributed.Store). */
-static bool is_shorter_path(const char *resolved, const char *name)
-{
-    size_t nr = strlen(resolved), nn = strlen(name), head = 0, tail = 0;
-    if (nr >= nn || !str_starts(resolved, "torch.")) return false;
-    for (size_t i = 0; i < nr && resolved[i] == name[i]; i++)
-        if (resolved[i] == '.') head = i + 1;
-    for (size_t i = 1; i <= nr - head && resolved[nr - i] == name[nn - i]; i++)
-        if (i == nr - head || resolved[nr - i - 1] == '.') tail = i;
-    if (!head || head + tail != nr) return false;
-    for (const char *c = name + head; c < name + nn - tail; c++)
-        if (isupper((unsigned char)*c)) return false;
-    return true;
-}
-
-static bool known_instance(struct py_file *f, const struct py_ref *r, const struct scan_api *api, bool *known)
-{
-    char *base = xstrndup(r->chain, (size_t)(strrchr(r->chain, '.') - r->chain));
-    const char *type = strchr(base, '.') ? NULL : py_resolve_instance(f, r->scope, base);
-    free(base);
-    *known = type && type[0] != '.' &&
-             (strrchr(type, '.') ? isupper((unsigned char)strrchr(type, '.')[1]) : false);
-    if (!*known) return false;
-    const char *last = strrchr(type, '.') + 1;
-    return !strcmp(last, api->owner);
-}
-
-static bool ends_with_leaf(const char *chain, const char *leaf)
-{
-    const char *dot = strrchr(chain, '.');
-    return !strcmp(dot ? dot + 1 : chain, leaf);
-}
-
-enum scan_match match_ref(struct py_file *f, const struct py_ref *r, const struct scan_api *api)
-{
-    if (!ends_with_leaf(r->chain, api->leaf)) {
-        /* `import ... as x`: only a bare name can be spelt differently */
-        if (strchr(r->chain, '.')) return SCAN_NMATCH;
-        const char *whole = py_resolve(f, r->scope, r->chain);
-        return whole && !strcmp(whole, api->name) ? SCAN_EXACT : SCAN_NMATCH;
-    }
-    const char *resolved = py_resolve(f, r->scope, r->chain);
-    if (resolved) {
-        if (!strcmp(resolved, api->name)) return SCAN_EXACT;
-        return is_shorter_path(resolved, api->name) ? SCAN_ALIAS : SCAN_NMATCH;
-    }
-    if (api->owner) {
-        if (!strchr(r->chain, '.')) return SCAN_NMATCH;
-        bool known = false;
-        if (r->chain[0] != '?' && known_instance(f, r, api, &known)) return SCAN_METHOD;
-        return known ? SCAN_NMATCH : SCAN_RECEIVER;
-    }
-    return !strchr(r->chain, '.') && py_has_star(f) ? SCAN_STAR : SCAN_NMATCH;
 }
