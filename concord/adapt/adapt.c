@@ -82,7 +82,7 @@ const char *device_variable(const struct adapt_site *s)
                 const struct py_binding *b = &s->f->bindings.ptr[i];
                 if (b->scope == at && !strcmp(b->name, names[n]) && holds_device(s, b)) return names[n];
             }
-        if (!at) return NULL;
+        if (!at) return s->o->variable;
     }
 }
 
@@ -118,46 +118,6 @@ static void mark_functions(struct py_file *f, const char *const *tests, size_t n
     free(other);
 }
 
-/* A test that names the CPU wants the CPU: half of it on a device would mix the two. */
-static uint32_t asks_for_cpu(const struct py_file *f, uint32_t top)
-{
-    struct py_span at = f->scopes.ptr[top].at;
-    uint32_t row = 0;
-    for (size_t i = 0; i < f->refs.len && !row; i++) {
-        const struct py_ref *r = &f->refs.ptr[i];
-        if (!r->call || r->at.start < at.start || r->at.end > at.end) continue;
-        const char *dot = strrchr(r->chain, '.'), *leaf = dot ? dot + 1 : r->chain;
-        bool positional = !strcmp(leaf, "to") || !strcmp(leaf, "device");
-        call_args a = {0};
-        call_split(f, r->args, &a);
-        for (size_t k = 0; k < a.len; k++) {
-            uint32_t name = a.ptr[k].start, name_end = name + a.ptr[k].name_len;
-            bool device = a.ptr[k].name_len ? text_is(f, name, name_end, "device") ||
-                                                  text_is(f, name, name_end, "device_type")
-                                            : positional;
-            if (device && (text_is(f, a.ptr[k].value, a.ptr[k].end, "\"cpu\"") ||
-                           text_is(f, a.ptr[k].value, a.ptr[k].end, "'cpu'")))
-                row = r->at.row;
-        }
-        vec_free(&a);
-    }
-    return row;
-}
-
-/* torch.nn.DataParallel's scatter is CUDA's own code: with tensors of another device it ends the process. */
-static uint32_t uses_data_parallel(struct py_file *f, uint32_t top)
-{
-    struct py_span at = f->scopes.ptr[top].at;
-    for (size_t i = 0; i < f->refs.len; i++) {
-        const struct py_ref *r = &f->refs.ptr[i];
-        if (r->at.start < at.start || r->at.end > at.end) continue;
-        const char *resolved = py_resolve(f, r->scope, r->chain);
-        if (resolved && str_starts(resolved, "torch.nn.") && str_ends(resolved, ".DataParallel"))
-            return r->at.row;
-    }
-    return 0;
-}
-
 /* A decorator that keeps a test on the CPU. */
 static bool is_cpu_only(const struct py_file *f, uint32_t scope)
 {
@@ -166,14 +126,33 @@ static bool is_cpu_only(const struct py_file *f, uint32_t scope)
     return false;
 }
 
+const struct py_decorator *decorator_around(const struct adapt_site *s, uint32_t at)
+{
+    for (size_t i = 0; i < s->f->scopes.len; i++)
+        for (size_t d = 0; d < s->f->scopes.ptr[i].decorators.len; d++) {
+            const struct py_decorator *k = &s->f->scopes.ptr[i].decorators.ptr[d];
+            if (k->at.start <= at && at < k->at.end && k->at.start >= s->span.start) return k;
+        }
+    return NULL;
+}
+
+static bool is_edited(const struct adapt_result *r, struct py_span at)
+{
+    for (size_t i = 0; i < r->edits.len; i++)
+        if (r->edits.ptr[i].start >= at.start && r->edits.ptr[i].end <= at.end) return true;
+    return false;
+}
+
+/* Guards for CUDA that no rule has changed. */
 static void say_guards(struct adapt_site *s)
 {
     const struct py_scope *scope = &s->f->scopes.ptr[s->top];
     for (size_t i = 0; i < scope->decorators.len; i++) {
         struct py_span at = scope->decorators.ptr[i].at;
         char *text = xstrndup(s->f->text + at.start, at.end - at.start);
-        if (strstr(text, "CUDA") || strstr(text, "cuda"))
-            adapt_leave(s, at.row, "%s keeps the test for CUDA: no rule changes guards",
+        if ((strstr(text, "CUDA") || strstr(text, "cuda") || strstr(text, "gpu") || strstr(text, "GPU")) &&
+            !is_edited(s->r, at))
+            adapt_leave(s, at.row, "%s keeps the test for CUDA: no rule changes this guard",
                         scope->decorators.ptr[i].name);
         free(text);
     }
@@ -191,14 +170,7 @@ static bool enter_function(struct adapt_site *s)
         adapt_note(s, row, "the test is for the CPU only");
         return false;
     }
-    uint32_t cpu = asks_for_cpu(s->f, s->top);
-    if (cpu) adapt_leave(s, cpu, "the function names the CPU: moving the rest of it would mix devices");
-    uint32_t parallel = cpu ? 0 : uses_data_parallel(s->f, s->top);
-    if (parallel)
-        adapt_leave(s, parallel, "DataParallel is for CUDA only: the function needs another way to run");
-    if (cpu || parallel) return false;
-    say_guards(s);
-    return true;
+    return !leave_whole(s);
 }
 
 static void run_site(struct adapt_site *s)
@@ -206,7 +178,9 @@ static void run_site(struct adapt_site *s)
     for (int i = 0; i < RULE_COUNT; i++) {
         enum adapt_pattern p = adapt_rules[i].pattern;
         s->rule = (enum adapt_rule_id)i;
-        bool fits = s->operation ? p == ADAPT_OPERATOR : p == ADAPT_NAME || (p == ADAPT_CALL && s->ref->call);
+        bool fits = s->operation ? p == ADAPT_OPERATOR
+                    : s->ref     ? p == ADAPT_NAME || (p == ADAPT_CALL && s->ref->call)
+                                 : p == ADAPT_STRING;
         if (fits && adapt_rules[i].run(s)) return;
     }
 }
@@ -219,7 +193,7 @@ static bool inside(struct py_span outer, struct py_span at)
 static void run_function(struct adapt_site *s)
 {
     struct py_file *f = s->f;
-    struct py_span body = f->scopes.ptr[s->top].body;
+    struct py_span body = s->span;
     for (size_t i = 0; i < f->refs.len; i++) {
         s->ref = &f->refs.ptr[i];
         if (!inside(body, s->ref->at)) continue;
@@ -234,6 +208,8 @@ static void run_function(struct adapt_site *s)
         if (inside(body, s->operation->at)) run_site(s);
     }
     s->operation = NULL;
+    for (uint32_t at = body.start; next_string(f, &at, body.end, &s->string);) run_site(s);
+    if (s->top) say_guards(s);
 }
 
 static void run_functions(struct adapt_site *s, const uint8_t *mark)
@@ -241,6 +217,7 @@ static void run_functions(struct adapt_site *s, const uint8_t *mark)
     for (uint32_t top = 1; top < s->f->scopes.len; top++) {
         if (!mark[top]) continue;
         s->top = top;
+        s->span = s->f->scopes.ptr[top].at;
         s->shared = mark[top] == SHARED;
         if (enter_function(s)) run_function(s);
     }
@@ -287,11 +264,15 @@ int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, con
     return rc;
 }
 
-void adapt_fragment(struct py_file *f, const struct adapt_options *o, bool imports, struct adapt_result *r)
+void adapt_fragment(struct py_file *f, const struct py_span *spans, size_t nspans,
+                    const struct adapt_options *o, bool imports, struct adapt_result *r)
 {
     *r = (struct adapt_result){0};
-    struct adapt_site s = {.f = f, .o = o, .r = r, .shim = o->shim || imports_shim(f)};
-    if (enter_function(&s)) run_function(&s);
+    struct adapt_site s = {.f = f, .o = o, .r = r, .shim = imports_shim(f)};
+    for (size_t i = 0; i < nspans; i++) {
+        s.span = spans[i];
+        if (enter_function(&s)) run_function(&s);
+    }
     if (imports) run_file(&s);
     vec_free(&s.args);
 }

@@ -14,6 +14,7 @@ enum adapt_pattern {
     ADAPT_CALL,     /* a call in an adapted function */
     ADAPT_NAME,     /* any name in an adapted function */
     ADAPT_OPERATOR, /* an operation in an adapted function */
+    ADAPT_STRING,   /* a string in an adapted function */
     ADAPT_FILE,     /* the file, once, when something else was edited */
     ADAPT_TEST,     /* a test as a whole: says that it needs no edit */
     ADAPT_PATTERNS
@@ -44,11 +45,23 @@ enum adapt_style {
     ADAPT_TO,      /* torch.ones(3).to("npu") */
     ADAPT_STYLES
 };
+/* Where the backend's import goes. Branches differ, and do so consistently. */
+enum adapt_place {
+    ADAPT_BEHIND_TESTING, /* behind torch.testing's imports, or in front of common_cuda's */
+    ADAPT_BEHIND_TORCH,   /* behind `import torch` */
+    ADAPT_TOP,            /* the file's first statement */
+    ADAPT_PLACES
+};
+extern const char *const adapt_place_names[ADAPT_PLACES];
+
 struct adapt_options {
     enum adapt_style style;
     const char *device; /* "npu": the device's name and the method that moves to it */
     const char *import; /* "torch_npu" */
     bool shim;          /* torch_npu.contrib's transfer_to_npu is imported, where the text does not show it */
+    enum adapt_place place;
+    const char *variable; /* a device variable of the module where the text does not show it; NULL: none */
+    const char *import_lines; /* all lines to import, NULL: "import torch_npu\n" */
 };
 extern const struct adapt_options adapt_defaults;
 
@@ -78,9 +91,10 @@ struct adapt_result {
  * text would not parse. */
 int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
                  struct adapt_result *r, struct err *e);
-/* A piece of a file, syntax errors and all: every line is adapted; text stays empty. imports: the backend's
- * import belongs into this piece. */
-void adapt_fragment(struct py_file *f, const struct adapt_options *o, bool imports, struct adapt_result *r);
+/* Pieces of a file, syntax errors and all: every line of each span is adapted; text stays empty. imports: the
+ * backend's import belongs into this file. */
+void adapt_fragment(struct py_file *f, const struct py_span *spans, size_t nspans,
+                    const struct adapt_options *o, bool imports, struct adapt_result *r);
 void adapt_result_free(struct adapt_result *r);
 
 #endif

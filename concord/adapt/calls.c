@@ -25,6 +25,21 @@ static uint32_t skip_plain(const char *t, uint32_t i, uint32_t end)
     return i;
 }
 
+bool next_string(const struct py_file *f, uint32_t *at, uint32_t end, struct py_span *out)
+{
+    const char *t = f->text;
+    while (*at < end) {
+        uint32_t i = *at;
+        *at = skip_plain(t, i, end);
+        if (t[i] != '"' && t[i] != '\'') continue;
+        uint32_t n = i + 2 < end && t[i + 1] == t[i] && t[i + 2] == t[i] ? 3 : 1;
+        if (*at < i + 2 * n) continue; /* cut off by the end */
+        *out = (struct py_span){i + n, *at - n, 0};
+        return true;
+    }
+    return false;
+}
+
 /* The byte after the token at i: strings, comments and brackets with their contents are one. */
 static uint32_t skip_token(const char *t, uint32_t i, uint32_t end)
 {
@@ -97,8 +112,14 @@ const struct call_arg *call_keyword(const struct py_file *f, const call_args *a,
 bool call_has_splat(const struct py_file *f, const call_args *a)
 {
     for (size_t i = 0; i < a->len; i++)
-        if (f->text[a->ptr[i].start] == '*') return true;
+        if (f->text[a->ptr[i].start] == '*' && f->text[a->ptr[i].start + 1] == '*') return true;
     return false;
+}
+
+const char *leaf_of(const char *chain)
+{
+    const char *dot = strrchr(chain, '.');
+    return dot ? dot + 1 : chain;
 }
 
 bool text_is(const struct py_file *f, uint32_t start, uint32_t end, const char *s)

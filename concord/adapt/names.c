@@ -72,6 +72,7 @@ bool is_torch_module(const char *resolved)
                                          "DataParallel"};
     const char *name = below(resolved, "torch.nn.");
     if (name && str_starts(name, "modules.")) name = strrchr(name, '.') + 1;
+    if (!name && (name = below(resolved, "torch.ao.nn."))) name = strrchr(resolved, '.') + 1;
     return name && *name >= 'A' && *name <= 'Z' && !strchr(name, '.') && !in(name, others, COUNT(others));
 }
 

@@ -13,15 +13,12 @@ const struct adapt_rule adapt_rules[] = {
 };
 static_assert(sizeof adapt_rules / sizeof *adapt_rules == RULE_COUNT, "one row a rule");
 
-const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call", "name", "operation", "file", "test"};
+const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call",   "name", "operation",
+                                                         "string", "file", "test"};
 const char *const adapt_style_names[ADAPT_STYLES] = {"method", "keyword", "to"};
-const struct adapt_options adapt_defaults = {ADAPT_METHOD, "npu", "torch_npu", false};
-
-static const char *leaf_of(const char *chain)
-{
-    const char *dot = strrchr(chain, '.');
-    return dot ? dot + 1 : chain;
-}
+const char *const adapt_place_names[ADAPT_PLACES] = {"behind torch.testing", "behind torch", "top"};
+const struct adapt_options adapt_defaults = {ADAPT_METHOD,         "npu", "torch_npu", false,
+                                             ADAPT_BEHIND_TESTING, NULL,  NULL};
 
 /* device="npu", or device=device where a variable is at hand. */
 static char *device_keyword(const struct adapt_site *s)
@@ -90,35 +87,9 @@ bool rule_cuda_method(struct adapt_site *s)
     return true;
 }
 
-/* "cuda" or "cuda:1" in quotes. */
-static bool names_cuda(const char *t, uint32_t n)
+static bool is_quoted_cuda(const char *t)
 {
-    if (n < 6 || (t[0] != '"' && t[0] != '\'') || t[n - 1] != t[0] || memcmp(t + 1, "cuda", 4)) return false;
-    return n == 6 || (t[5] == ':' && strspn(t + 6, "0123456789") == n - 7);
-}
-
-static bool takes_device_string(const char *leaf)
-{
-    static const char *const names[] = {"to",         "device",    "autocast",
-                                        "GradScaler", "Generator", "get_device_module"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(leaf, names[i])) return true;
-    return false;
-}
-
-bool rule_device_string(struct adapt_site *s)
-{
-    bool positional = takes_device_string(leaf_of(s->ref->chain)), any = false;
-    for (size_t i = 0; i < s->args.len; i++) {
-        const struct call_arg *a = &s->args.ptr[i];
-        bool device = a->name_len ? (text_is(s->f, a->start, a->start + a->name_len, "device") ||
-                                     text_is(s->f, a->start, a->start + a->name_len, "device_type"))
-                                  : positional;
-        if (!device || !names_cuda(s->f->text + a->value, a->end - a->value)) continue;
-        adapt_edit_add(s, a->value + 1, a->value + 5, xstrdup(s->o->device));
-        any = true;
-    }
-    return any;
+    return (t[0] == '"' || t[0] == '\'') && t[5] == t[0] && !memcmp(t + 1, "cuda", 4);
 }
 
 /* `== "cuda"` where the other side is called after a device: x.device.type, device_type. */
@@ -131,8 +102,8 @@ bool rule_device_comparison(struct adapt_site *s)
     bool device = strstr(text, "device") != NULL;
     free(text);
     uint32_t start = op->at.start, end = op->at.end;
-    bool last = end - start > 6 && names_cuda(t + end - 6, 6),
-         first = end - start > 6 && names_cuda(t + start, 6);
+    bool last = end - start > 6 && is_quoted_cuda(t + end - 6),
+         first = end - start > 6 && is_quoted_cuda(t + start);
     if (!device || (!last && !first)) return false;
     uint32_t at = last ? end - 5 : start + 1;
     adapt_edit_add(s, at, at + 4, xstrdup(s->o->device));
@@ -234,20 +205,27 @@ static bool moves_with_module(struct adapt_site *s)
     return is_init_of_module(s) && inside_register(s);
 }
 
-/* `x = CALL` with an x.cuda() or x.to("npu") elsewhere in the function. */
-static bool moved_later(struct adapt_site *s)
+/* The name that the statement of r assigns r's call to; its length, 0 if there is none. */
+static uint32_t assigned_name(const struct py_file *f, const struct py_ref *r)
 {
-    const struct py_file *f = s->f;
-    uint32_t at = s->ref->statement.start, n = 0;
+    uint32_t at = r->statement.start, n = 0;
     while (f->text[at + n] == '_' || (f->text[at + n] | 32) >= 'a' ||
            (f->text[at + n] >= '0' && f->text[at + n] <= '9'))
         n++;
     uint32_t i = at + n;
     while (f->text[i] == ' ') i++;
-    if (!n || f->text[i] != '=' || i >= s->ref->at.start) return false;
+    if (!n || f->text[i] != '=' || i >= r->at.start) return 0;
     for (i++; f->text[i] == ' ';) i++;
-    if (i != s->ref->at.start) return false;
-    struct py_span top = f->scopes.ptr[s->top].at;
+    return i == r->at.start ? n : 0;
+}
+
+/* `x = CALL` with an x.cuda() or x.to("npu") elsewhere in the function. */
+static bool moved_later(struct adapt_site *s)
+{
+    const struct py_file *f = s->f;
+    uint32_t at = s->ref->statement.start, n = assigned_name(f, s->ref);
+    if (!n) return false;
+    struct py_span top = s->span;
     for (size_t k = 0; k < f->refs.len; k++) {
         const struct py_ref *r = &f->refs.ptr[k];
         if (!r->call || r->at.start < top.start || r->at.end > top.end) continue;
@@ -276,7 +254,7 @@ static bool follows_default(struct adapt_site *s)
     const struct py_file *f = s->f;
     for (size_t i = 0; i < f->refs.len; i++) {
         const struct py_ref *r = &f->refs.ptr[i];
-        bool before = r->at.start >= f->scopes.ptr[s->top].at.start && r->at.start < s->ref->at.start;
+        bool before = r->at.start >= s->span.start && r->at.start < s->ref->at.start;
         if (!before || !r->call) continue;
         if (!strcmp(r->chain, "torch.set_default_device")) return true;
         if (!strcmp(r->chain, "torch.device") && r->at.start >= 5 &&
@@ -299,7 +277,7 @@ static bool leave_unclear(struct adapt_site *s)
     if (makes_lengths(s))
         adapt_leave(s, s->ref->at.row, "%s: packed sequences want their lengths on the CPU", what);
     else if (call_has_splat(s->f, &s->args))
-        adapt_leave(s, s->ref->at.row, "%s: * arguments may hold a device", what);
+        adapt_leave(s, s->ref->at.row, "%s: ** arguments may hold a device", what);
     else if (call_keyword(s->f, &s->args, "out"))
         adapt_leave(s, s->ref->at.row, "%s: out= decides the device", what);
     else if (call_keyword(s->f, &s->args, "generator"))
@@ -376,10 +354,61 @@ static uint32_t class_called(struct py_file *f, const char *resolved)
     return scope != UINT32_MAX && is_module_class(f, scope) ? scope : UINT32_MAX;
 }
 
+/* A class that is not of this file and not torch.nn's own. */
+static bool is_foreign_class(const struct py_ref *r, const char *resolved)
+{
+    const char *leaf = leaf_of(r->chain);
+    bool camel = leaf[0] >= 'A' && leaf[0] <= 'Z', lower = false;
+    for (const char *c = leaf; *c; c++) lower |= *c >= 'a' && *c <= 'z';
+    if (!camel || (!lower && leaf[1]) ||
+        (resolved && (resolved[0] == '.' || str_starts(resolved, "torch.nn."))))
+        return false;
+    return !resolved || str_starts(resolved, "builtins.") || str_starts(resolved, "torch.testing._internal.");
+}
+
+static bool is_first_argument(const struct py_file *f, const struct py_ref *of, uint32_t start)
+{
+    uint32_t i = of->args.start + 1;
+    while (i < start && (f->text[i] == ' ' || f->text[i] == '\n')) i++;
+    return i == start;
+}
+
+static bool named_as_module(const char *leaf)
+{
+    static const char *const ends[] = {"Module", "Model", "Net"};
+    if (!strcmp(leaf, "GraphModule") || !strcmp(leaf, "ScriptModule")) return false; /* made of a module */
+    size_t n = strlen(leaf);
+    while (n && leaf[n - 1] >= '0' && leaf[n - 1] <= '9') n--;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t len = strlen(ends[i]);
+        if (n >= len && !memcmp(leaf + n - len, ends[i], len)) return true;
+    }
+    return false;
+}
+
+/* Is an argument of the call a module that is made there? */
+static bool wraps_module(struct py_file *f, const struct py_ref *r)
+{
+    for (size_t i = 0; i < f->refs.len; i++) {
+        const struct py_ref *k = &f->refs.ptr[i];
+        if (!k->call || k->at.start <= r->args.start || k->args.end >= r->args.end) continue;
+        const char *resolved = py_resolve(f, k->scope, k->chain);
+        if (is_torch_module(resolved) && is_first_argument(f, r, k->at.start)) return true;
+    }
+    return false;
+}
+
+static bool is_foreign_module(struct py_file *f, const struct py_ref *r)
+{
+    const char *resolved = r->call ? py_resolve(f, r->scope, r->chain) : "torch.nn.";
+    return is_foreign_class(r, resolved) && (named_as_module(leaf_of(r->chain)) || wraps_module(f, r));
+}
+
 static bool makes_module(struct py_file *f, const struct py_ref *r)
 {
     const char *resolved = r->call ? py_resolve(f, r->scope, r->chain) : NULL;
-    return resolved && (is_torch_module(resolved) || class_called(f, resolved) != UINT32_MAX);
+    return (resolved && (is_torch_module(resolved) || class_called(f, resolved) != UINT32_MAX)) ||
+           is_foreign_module(f, r);
 }
 
 static bool has_state(struct py_file *f, const struct py_ref *r, int depth);
@@ -411,7 +440,7 @@ static bool class_has_state(struct py_file *f, uint32_t class, int depth)
 static bool has_state(struct py_file *f, const struct py_ref *r, int depth)
 {
     if (!r->call || depth >= 8) return false;
-    if (registers(r->chain)) return true;
+    if (registers(r->chain) || is_foreign_module(f, r)) return true;
     const char *resolved = py_resolve(f, r->scope, r->chain);
     if (!resolved) return false;
     const char *leaf = leaf_of(resolved);

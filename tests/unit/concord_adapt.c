@@ -69,6 +69,7 @@ static const struct {
     {RULE_factory, IN_FUNCTION("return torch.ones(10) + x"),
      IN_FUNCTION("return torch.ones(10).to(device) + x")},
     {RULE_factory, "a = torch.from_numpy(b)", "a = torch.from_numpy(b).npu()"},
+    {RULE_factory, "a = torch.ones(*sizes)", "a = torch.ones(*sizes).npu()"},
     {RULE_leaf_device, IN_FUNCTION("return torch.ones(1, requires_grad=True)"),
      IN_FUNCTION("return torch.ones(1, device=device, requires_grad=True)")},
     {RULE_meets_tensor, "f = lambda x: torch.ones(2) + x.sin()",
@@ -152,7 +153,7 @@ static void test_left(void **state)
     (void)state;
     static const char *const lines[] = {
         "torch.ones(2, out=b)",
-        "torch.ones(*sizes)",
+        "torch.ones(2, **kw)",
         "m = torch.nn.DataParallel(nn.Linear(2, 2))(torch.ones(2))",
         "lengths = torch.tensor([3, 2])",
         "torch.rand(2, generator=g)",
@@ -190,6 +191,32 @@ static void test_style(void **state)
            "a = torch.ones(\n            2, device=\"npu\",\n        )", &o);
 }
 
+/* Functions whose checks a device makes fail are left whole, with the reason. */
+static void test_left_whole(void **state)
+{
+    (void)state;
+    static const char *const bodies[][2] = {
+        {"a = torch.ones(2, requires_grad=True)\n        a.grad_fn.metadata[1] = h\n        r = "
+         "weakref.ref(h)",
+         "graph"},
+        {"class Mode(TorchDispatchMode): pass\n        a = torch.ones(2)\n        self.assertEqual(ops, "
+         "[\"exp.default\", \"detach.default\"])",
+         "detach"},
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char *text = file_of(bodies[i][0], false);
+        struct adapt_result r;
+        struct py_file *f;
+        adapt(text, &adapt_defaults, &r, &f);
+        assert_int_equal(r.edits.len, 0);
+        assert_int_equal(r.left.len, 1);
+        assert_non_null(strstr(r.left.ptr[0].reason, bodies[i][1]));
+        adapt_result_free(&r);
+        py_free(f);
+        free(text);
+    }
+}
+
 /* The shim redirects torch.cuda: those names stay, data still moves. */
 static void test_shim(void **state)
 {
@@ -211,7 +238,8 @@ static void test_shim(void **state)
 static void test_backend(void **state)
 {
     (void)state;
-    struct adapt_options o = {ADAPT_METHOD, "foo", "torch_foo", false};
+    struct adapt_options o = adapt_defaults;
+    o.device = "foo", o.import = "torch_foo";
     expect_text("import torch\nclass TestA(TestCase):\n    def test_x(self):\n        return torch.ones(2)\n",
                 "import torch\nimport torch_foo\nclass TestA(TestCase):\n    def test_x(self):\n"
                 "        return torch.ones(2).foo()\n",
@@ -312,15 +340,21 @@ static void test_replay(void **state)
     struct patch p;
     struct replay r = {0};
     assert_int_equal(patch_parse(&p, slice_str(history), &e), 0);
-    replay_patch(&p, &r);
+    struct replay_votes votes = {0};
+    replay_vote(&p, &votes);
+    assert_int_equal(replay_place(&votes), ADAPT_BEHIND_TORCH);
+    replay_patch(&p, replay_place(&votes), NULL, &r);
     static const enum replay_verdict verdicts[] = {REPLAY_exact, REPLAY_exact, REPLAY_subset,
                                                    REPLAY_different, REPLAY_none};
     assert_int_equal(r.hunks.len, 5);
-    for (size_t i = 0; i < 5; i++) assert_int_equal(r.hunks.ptr[i].verdict, verdicts[i]);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(r.hunks.ptr[i].verdict, verdicts[i]);
+        assert_int_equal(r.hunks.ptr[i].mechanical, i < 4);
+    }
     assert_int_equal(r.right[RULE_factory], 3);
     assert_int_equal(r.wrong[RULE_factory], 1);
     assert_int_equal(r.right[RULE_import], 1);
-    assert_string_equal(r.hunks.ptr[3].ours, "a = torch.ones(2).npu()");
+    assert_string_equal(r.hunks.ptr[3].ours, "factory: a = torch.ones(2): .npu()");
     replay_free(&r);
     patch_free(&p);
 }
@@ -333,7 +367,7 @@ int main(void)
         cmocka_unit_test(test_style),          cmocka_unit_test(test_backend),
         cmocka_unit_test(test_import_place),   cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_device_generic), cmocka_unit_test(test_replay),
-        cmocka_unit_test(test_shim),
+        cmocka_unit_test(test_shim),           cmocka_unit_test(test_left_whole),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }
