@@ -59,17 +59,18 @@ static void turn(const aclTensor *t, int32_t first, int32_t count, aclTensor *ou
     }
 }
 
-/* Elements between neighbours of a row; 0 if the row's dimensions do not lie behind each other. */
+/* Elements between neighbours of a row; 0 if the row's dimensions do not lie behind each other, or all on one
+ * element. */
 static int64_t row_step(const aclTensor *t, int32_t outer)
 {
-    int64_t step = 0, expected = 0;
+    int64_t step = -1, expected = 0;
     for (int32_t d = t->rank - 1; d >= outer; d--) {
         if (t->dim[d] == 1) continue;
-        if (!step) step = expected = t->stride[d];
+        if (step < 0) step = expected = t->stride[d];
         if (t->stride[d] != expected) return 0;
         expected *= t->dim[d];
     }
-    return step ? step : 1;
+    return step < 0 ? 1 : step;
 }
 
 static void view_init(struct row_view *v, const struct row_operand *o, const struct row_space *s)

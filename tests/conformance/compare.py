@@ -157,9 +157,17 @@ def on_device(work: Callable[[], list]) -> list:
     return got
 
 
-def close(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> str | None:
+def allowed(b: torch.Tensor, dtype: torch.dtype, own: tuple[float, float] | None) -> tuple[float, float]:
+    """atol and rtol for a result b of inputs of a dtype; own: what the database says."""
+    if b.dtype not in TOLERANCE:
+        return 0, 0
+    general = TOLERANCE.get(dtype, TOLERANCE[b.dtype])
+    return general if own is None else (max(own[0], general[0]), max(own[1], general[1]))
+
+
+def close(a: torch.Tensor, b: torch.Tensor, tolerance: tuple[float, float]) -> str | None:
     """None, or how a differs from b."""
-    atol, rtol = TOLERANCE.get(dtype, TOLERANCE.get(b.dtype, (0, 0))) if b.dtype in TOLERANCE else (0, 0)
+    atol, rtol = tolerance
     a, b = (t if t.layout == torch.strided else t.to_dense() for t in (a, b))
     try:
         torch.testing.assert_close(a, b, atol=atol, rtol=rtol, equal_nan=True, check_stride=False)
@@ -169,7 +177,12 @@ def close(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> str | None:
 
 
 def compare(
-    got: list, want: list, dtype: torch.dtype, values: bool, wide: Callable[[], list] | None = None
+    got: list,
+    want: list,
+    dtype: torch.dtype,
+    values: bool,
+    wide: Callable[[], list] | None = None,
+    own: tuple[float, float] | None = None,
 ) -> None:
     """got as want in number, shape, dtype, and where `values` in value. A floating result may instead agree with the
     CPU's result in the wider type (wide): then the CPU is the one that is off. Every result that differs is named."""
@@ -178,11 +191,13 @@ def compare(
     wider: list | None = None
     differences = []
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
-        difference = unlike(a, b) if a is None or b is None or not values else unlike(a, b) or close(a, b, dtype)
+        difference = unlike(a, b)
+        if values and not difference and b is not None:
+            difference = close(a, b, allowed(b, dtype, own))
         if difference and wide and values and b is not None and b.dtype in WIDER and not unlike(a, b):
             wider = wide() if wider is None else wider
             if i < len(wider) and wider[i] is not None and wider[i].shape == b.shape:
-                difference = None if near_one(a, b, wider[i].to(b.dtype)) else difference
+                difference = None if near_one(a, b, wider[i].to(b.dtype), allowed(b, dtype, own)) else difference
         if difference:
             differences.append(f"result {i}: {difference}")
     if differences:
@@ -198,10 +213,10 @@ def unlike(a: torch.Tensor | None, b: torch.Tensor | None) -> str | None:
     return None
 
 
-def near_one(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor) -> bool:
+def near_one(a: torch.Tensor, b: torch.Tensor, exact: torch.Tensor, tolerance: tuple[float, float]) -> bool:
     """Every element of a is near the same element of b or of exact."""
     a, b, exact = (t if t.layout == torch.strided else t.to_dense() for t in (a, b, exact))
-    atol, rtol = TOLERANCE[b.dtype]
+    atol, rtol = tolerance
     near = torch.isclose(a, b, rtol, atol, equal_nan=True) | torch.isclose(a, exact, rtol, atol, equal_nan=True)
     return bool(near.all())
 
