@@ -2,6 +2,7 @@
 #include "concord/campaign/campaign.h"
 
 #include "concord/campaign/schema.h"
+#include "concord/forge/names.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -186,6 +187,48 @@ static const struct list release_list = {"one release", FIELD_RECORD, sizeof(str
                                          &release_record};
 static const struct list language_list = {"one language", FIELD_TEXT, sizeof(char *), &rule_language};
 
+static bool is_repository(const char *s)
+{
+    const char *slash = strchr(s, '/');
+    return slash && slash > s && slash[1] &&
+           !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                        "0123456789_.-/")];
+}
+
+static bool is_url(const char *s)
+{
+    return str_starts(s, "https://") || str_starts(s, "http://");
+}
+
+static bool is_test_file(const char *s)
+{
+    return is_ref(s) && str_ends(s, ".py");
+}
+
+static const struct text_rule rule_title = {"one line of text", NULL, NULL};
+static const struct text_rule rule_repository = {"OWNER/NAME", is_repository, NULL};
+static const struct text_rule rule_url = {"a URL that starts with https://", is_url, NULL};
+static const struct text_rule rule_test = {"an upstream test file such as test/test_autograd.py",
+                                           is_test_file, NULL};
+static const struct list test_list = {"one test file", FIELD_TEXT, sizeof(char *), &rule_test};
+static const char *const forges[] = {FORGE_NAMES, NULL};
+static const struct int_rule limit_rule = {1000, 10000000, "auto"};
+
+static const struct field review_fields[] = {
+    {"topic", FIELD_TEXT, false, offsetof(struct campaign, review.topic), &rule_name},
+    {"scope", FIELD_TEXT, false, offsetof(struct campaign, review.scope), &rule_name},
+    {"title", FIELD_TEXT, false, offsetof(struct campaign, review.title), &rule_title},
+    {"issue", FIELD_TEXT, false, offsetof(struct campaign, review.issue), &rule_url},
+    {"forge", FIELD_CHOICE, false, offsetof(struct campaign, review.forge), forges},
+    {"repository", FIELD_TEXT, false, offsetof(struct campaign, review.repository), &rule_repository},
+    {"fork", FIELD_TEXT, false, offsetof(struct campaign, review.fork), &rule_repository},
+    {"push", FIELD_TEXT, false, offsetof(struct campaign, review.push), &rule_source},
+    {"api", FIELD_TEXT, false, offsetof(struct campaign, review.api), &rule_url},
+    {"limit", FIELD_INT, false, offsetof(struct campaign, review.limit), &limit_rule},
+    {0},
+};
+static const struct record review_record = {"the reviews", review_fields, NULL};
+
 static const struct field report_fields[] = {
     {"languages", FIELD_LIST, false, offsetof(struct campaign, languages), &language_list},
     {0},
@@ -198,6 +241,9 @@ static const struct field campaign_fields[] = {
     {"releases", FIELD_LIST, true, offsetof(struct campaign, releases), &release_list},
     {"upstream", FIELD_RECORD, false, offsetof(struct campaign, upstream), &upstream_record},
     {"plugin", FIELD_RECORD, false, offsetof(struct campaign, plugin), &plugin_record},
+    {"tests", FIELD_LIST, false, offsetof(struct campaign, tests), &test_list},
+    {"family", FIELD_TEXT, false, offsetof(struct campaign, family), &rule_title},
+    {"review", FIELD_RECORD, false, 0, &review_record},
     {"device", FIELD_CHOICE, false, offsetof(struct campaign, device), device_choice_names},
     {"executor", FIELD_RECORD, false, 0, &executor_record},
     {"tolerances", FIELD_PAIRS, false, offsetof(struct campaign, tolerances), &tolerance_pairs},

@@ -32,6 +32,20 @@ struct campaign_source {
     char *patches; /* plugin only: folder of the patches to upstream tests; NULL for upstream */
 };
 
+/* Where the reviews go, and how they are called. Texts that are not set are NULL. */
+struct campaign_review {
+    char *topic;      /* start of the branches' names; the campaign's name otherwise */
+    char *scope;      /* of the title: test(SCOPE); from the APIs otherwise */
+    char *title;      /* the whole title, instead of one made from the APIs */
+    char *issue;      /* URL of the task issue */
+    int forge;        /* position in the forge table (concord/forge/forge.h) */
+    char *repository; /* OWNER/NAME that the reviews are opened in */
+    char *fork;       /* OWNER/NAME of the person's fork */
+    char *push;       /* remote or URL that branches are pushed to; the remote "fork" otherwise */
+    char *api;        /* base URL of the forge's API where it is not the public one */
+    int64_t limit;    /* longest text of a review in characters; 0: the forge's own */
+};
+
 struct campaign_tolerance {
     char *dtype; /* "bfloat16": a torch dtype's name */
     double rtol, atol;
@@ -43,6 +57,9 @@ struct campaign {
     strings apis; /* dotted names, file order, no repeats */
     VEC(struct campaign_release) releases;
     struct campaign_source upstream, plugin;
+    strings tests; /* upstream files that may be adapted ("test/test_autograd.py"); empty: all that cover */
+    char *family;  /* of hardware, as the documentation names it; NULL: Atlas A2 */
+    struct campaign_review review;
     int device; /* enum device_choice */
     struct {
         int64_t workers;          /* 0: as many as the machine serves well */

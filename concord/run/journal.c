@@ -202,7 +202,9 @@ int journal_open(const char *path, struct journal **out, struct err *e)
     struct journal *j = xcalloc(1, sizeof *j);
     j->path = xstrdup(path);
     j->lock = -1;
-    char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path)), *lock = xformat("%s.lock", path);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup("."),
+         *lock = xformat("%s.lock", path);
     int status = dir_make(folder, e);
     if (!status && (j->lock = file_lock(lock, false, e)) < 0)
         status = err_wrap(e, "another run of this campaign");
