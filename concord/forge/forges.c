@@ -70,19 +70,19 @@ static bool merge_is_ours(const json_t *item, const struct review *r)
 
 const struct forge forges[] = {
     [FORGE_GITCODE] = {"gitcode", "https://api.gitcode.com/api/v5", "gitcode.com",
-                       "PRIVATE-TOKEN: ", "GITCODE_TOKEN", 9500, LIST_PULLS, PULLS, PULLS "/{number}",
+                       "PRIVATE-TOKEN: ", "GITCODE_TOKEN", 9500, LIST_PULLS, PULLS, PULLS "/{number}", NULL,
                        "PATCH", "number", "html_url", "body", gitcode_payload, pull_is_ours},
     [FORGE_GITEE] = {"gitee", "https://gitee.com/api/v5", "gitee.com", "Authorization: Bearer ",
-                     "GITEE_TOKEN", 60000, LIST_PULLS, PULLS, PULLS "/{number}", "PATCH", "number",
+                     "GITEE_TOKEN", 60000, LIST_PULLS, PULLS, PULLS "/{number}", NULL, "PATCH", "number",
                      "html_url", "body", pull_payload, pull_is_ours},
     [FORGE_GITHUB] = {"github", "https://api.github.com", "github.com", "Authorization: Bearer ",
                       "GITHUB_TOKEN", 65000, LIST_PULLS "&head={owner}:{branch}", PULLS, PULLS "/{number}",
-                      "PATCH", "number", "html_url", "body", pull_payload, pull_is_ours},
+                      NULL, "PATCH", "number", "html_url", "body", pull_payload, pull_is_ours},
     [FORGE_GITLAB] =
         {"gitlab", "https://gitlab.com/api/v4", "gitlab.com", "PRIVATE-TOKEN: ", "GITLAB_TOKEN", 1000000,
          "/projects/{repo%}/merge_requests?state=opened&source_branch={branch}&target_branch={base}",
-         "/projects/{fork%}/merge_requests", "/projects/{repo%}/merge_requests/{number}", "PUT", "iid",
-         "web_url", "description", merge_payload, merge_is_ours},
+         "/projects/{fork%}/merge_requests", "/projects/{repo%}/merge_requests/{number}", "/projects/{repo%}",
+         "PUT", "iid", "web_url", "description", merge_payload, merge_is_ours},
 };
 static_assert(sizeof forges / sizeof *forges == FORGE_COUNT, "one row a forge");
 static_assert(sizeof(const char *[]){FORGE_NAMES} / sizeof(const char *) == FORGE_COUNT, "one name a forge");
