@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A call that touches no more than this is run on the launching thread when the stream is idle. */
 enum { SMALL_WORK = 64 << 10 };
@@ -271,6 +272,8 @@ static int run_with_faults(op_call *c)
     const char *name = c->row->name;
     if (rt_fault_match(RT_FAULT_CRASH, name)) raise(SIGSEGV);
     if (rt_fault_match(RT_FAULT_HANG, name)) return rt_fault_hang();
+    const struct rt_fault *slow = rt_fault_match(RT_FAULT_SLOW, name);
+    if (slow) usleep((useconds_t)slow->n * 1000);
     if (rt_fault_match(RT_FAULT_FAIL, name))
         return op_fail(c, ACLNN_ERR_INNER, "failed on request (SOFTNPU_FAULT)");
     int e = run_row(c);

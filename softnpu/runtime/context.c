@@ -206,6 +206,7 @@ static int reset(int32_t device, bool force)
     c->magic = 0;
     rt_vmm_reset(device);
     rt_memory_reset(device);
+    rt_device_error_note(device, 0, NULL, 0);
     return ACL_SUCCESS;
 }
 

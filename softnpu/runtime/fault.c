@@ -10,11 +10,21 @@ enum { MAX_FAULTS = 32 };
 
 static const struct {
     const char *name;
-    bool named; /* takes an operator's name; N is then optional */
+    bool named;       /* takes an operator's name; N is then optional */
+    int code;         /* of kinds that end a task */
+    const char *what; /* the message */
 } kinds[] = {
-    [RT_FAULT_ALLOC] = {"alloc", false}, [RT_FAULT_STREAM] = {"stream", false},
-    [RT_FAULT_WRONG] = {"wrong", true},  [RT_FAULT_FAIL] = {"fail", true},
-    [RT_FAULT_HANG] = {"hang", true},    [RT_FAULT_CRASH] = {"crash", true},
+    [RT_FAULT_ALLOC] = {"alloc", false, 0, NULL},
+    [RT_FAULT_STREAM] = {"stream", false, ACL_ERROR_RT_AICORE_EXCEPTION, "aicore exception"},
+    [RT_FAULT_MEMORY] = {"memory", false, ACL_ERROR_RT_DEVICE_MEM_ERROR, "uncorrectable memory error (UCE)"},
+    [RT_FAULT_ECC] = {"ecc", false, ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR, "HBM multi-bit ECC error"},
+    [RT_FAULT_LINK] = {"link", false, ACL_ERROR_RT_LINK_ERROR, "link error"},
+    [RT_FAULT_LOST] = {"lost", false, ACL_ERROR_RT_LOST_HEARTBEAT, "the device is lost"},
+    [RT_FAULT_WRONG] = {"wrong", true, 0, NULL},
+    [RT_FAULT_FAIL] = {"fail", true, 0, NULL},
+    [RT_FAULT_HANG] = {"hang", true, 0, NULL},
+    [RT_FAULT_CRASH] = {"crash", true, 0, NULL},
+    [RT_FAULT_SLOW] = {"slow", true, 0, NULL},
 };
 _Static_assert(sizeof kinds / sizeof *kinds == RT_FAULT_KINDS, "one row per kind");
 
@@ -43,7 +53,7 @@ static bool parse_one(char *spec, struct rt_fault *out)
         if (count) *count++ = 0;
         if (!*arg || strlen(arg) >= sizeof out->name) return false;
         memcpy(out->name, arg, strlen(arg) + 1);
-        return !count || parse_count(count, &out->n);
+        return count ? parse_count(count, &out->n) : k != RT_FAULT_SLOW;
     }
     return false;
 }
@@ -61,8 +71,8 @@ bool rt_fault_set(const char *spec)
         ok = n < MAX_FAULTS && parse_one(one, &faults[n]);
         if (!ok)
             fprintf(stderr,
-                    "softnpu: SOFTNPU_FAULT: '%s' is not a fault; write alloc:N, stream:N, or "
-                    "wrong|fail|hang|crash:OPERATOR[:N], separated by commas\n",
+                    "softnpu: SOFTNPU_FAULT: '%s' is not a fault; write alloc|stream|memory|ecc|link|lost:N, "
+                    "wrong|fail|hang|crash:OPERATOR[:N] or slow:OPERATOR:MILLISECONDS, separated by commas\n",
                     shown);
         n++;
     }
@@ -90,9 +100,27 @@ const struct rt_fault *rt_fault_match(enum rt_fault_kind kind, const char *name)
         struct rt_fault *f = &faults[i];
         if (f->kind != kind || (kinds[kind].named && strcmp(f->name, name))) continue;
         int64_t hit = atomic_fetch_add(&f->hits, 1) + 1;
-        if (!f->n || f->n == hit) due = f;
+        if (!f->n || f->n == hit || kind == RT_FAULT_SLOW) due = f;
     }
     return due;
+}
+
+static _Thread_local const struct rt_fault *due_task;
+
+bool rt_fault_task(void)
+{
+    due_task = NULL;
+    for (int k = RT_FAULT_STREAM; k <= RT_FAULT_LOST; k++) {
+        const struct rt_fault *f = rt_fault_match((enum rt_fault_kind)k, NULL);
+        if (f) due_task = f;
+    }
+    return due_task != NULL;
+}
+
+int rt_fault_task_code(void)
+{
+    return rt_fail(kinds[due_task->kind].code, "%s (SOFTNPU_FAULT=%s:%lld)", kinds[due_task->kind].what,
+                   kinds[due_task->kind].name, (long long)due_task->n);
 }
 
 static bool never(void *arg)

@@ -245,3 +245,10 @@ int64_t rt_heap_find(const struct rt_heap *h, uint64_t offset)
         if (b->live && at < b->offset + b->size) return (int64_t)(b->offset * h->unit);
     return -1;
 }
+
+int64_t rt_heap_first(const struct rt_heap *h)
+{
+    const struct block *b = h->first;
+    while (b && !b->live) b = b->after;
+    return b ? (int64_t)(b->offset * h->unit) : -1;
+}

@@ -178,30 +178,6 @@ aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *inf
     return ACL_SUCCESS;
 }
 
-aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo *info)
-{
-    RT_NEED(info, ACL_ERROR_INVALID_PARAM);
-    RT_NEED_DEVICE(device);
-    memset(info, 0, sizeof *info);
-    return ACL_SUCCESS;
-}
-
-aclError aclrtGetMemUceInfo(int32_t device, aclrtMemUceInfo *info, size_t n, size_t *count)
-{
-    RT_NEED(info && n && count, ACL_ERROR_INVALID_PARAM);
-    RT_NEED_DEVICE(device);
-    *count = 0;
-    return ACL_SUCCESS;
-}
-
-aclError aclrtMemUceRepair(int32_t device, aclrtMemUceInfo *info, size_t n)
-{
-    (void)info;
-    RT_NEED_DEVICE(device);
-    RT_NEED(n == 0, ACL_ERROR_RT_PARAM_INVALID); /* no page was reported, none can be repaired */
-    return ACL_SUCCESS;
-}
-
 /* ---- core limits: kept and told, the software device's cores are the machine's ----------------------- */
 
 enum { NLIMITS = ACL_RT_DEV_RES_VECTOR_CORE + 1 };

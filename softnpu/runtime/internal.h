@@ -45,6 +45,8 @@ uint64_t rt_heap_give(struct rt_heap *h, uint64_t offset);
 uint64_t rt_heap_size(const struct rt_heap *h, uint64_t offset);
 /* Start of the live piece that contains offset, or -1. */
 int64_t rt_heap_find(const struct rt_heap *h, uint64_t offset);
+/* Start of the first live piece, or -1. */
+int64_t rt_heap_first(const struct rt_heap *h);
 
 /* ---- device memory (memory.c) ------------------------------------------------------------------------ */
 
@@ -55,6 +57,8 @@ void rt_memory_state(int device, struct rt_memory_state *out);
 /* A piece of the device's memory object, counted against the capacity. Offset or -1. */
 int64_t rt_memory_take(int device, uint64_t size, uint64_t align);
 bool rt_memory_give(int device, uint64_t offset);
+/* Address of the lowest live piece, NULL if there is none. */
+void *rt_memory_first(int device);
 /* True if [offset, offset+size) lies in one live piece. */
 bool rt_memory_holds(int device, uint64_t offset, uint64_t size);
 /* Counts resets: a piece taken before a reset is gone. */
@@ -88,6 +92,8 @@ struct rt_context {
     int64_t sys_param[8];
     int64_t sat_mode;
     struct rt_stream *default_stream;
+    atomic_int
+        failure; /* refuses all work: a stream with ACL_STOP_ON_FAILURE failed, or the device is lost */
     struct rt_context *next;
 };
 /* The calling thread's context, NULL if none. */
@@ -167,6 +173,11 @@ static inline void *rt_any_ptr(const void *p)
 {
     return p && rt_is_device_ptr(p) ? rt_kernel_ptr(p) : (void *)(uintptr_t)p;
 }
+
+/* ---- the device's last fault (device_error.c) -------------------------------------------------------- */
+
+/* at, length: the memory that a memory fault concerns, otherwise NULL and 0. code 0: none any more. */
+void rt_device_error_note(int device, int code, void *at, size_t length);
 
 /* ---- what other processes see (usage.c) -------------------------------------------------------------- */
 

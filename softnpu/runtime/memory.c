@@ -67,6 +67,15 @@ bool rt_memory_give(int device, uint64_t offset)
     return size != 0;
 }
 
+void *rt_memory_first(int device)
+{
+    pthread_mutex_lock(&lock);
+    struct rt_heap *h = heap_of(device);
+    int64_t at = h ? rt_heap_first(h) : -1;
+    pthread_mutex_unlock(&lock);
+    return at < 0 ? NULL : rt_arena_base(device) + at;
+}
+
 bool rt_memory_holds(int device, uint64_t offset, uint64_t size)
 {
     pthread_mutex_lock(&lock);

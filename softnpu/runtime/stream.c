@@ -100,13 +100,19 @@ static void set_error(struct rt_stream *s, int code)
 
 static int note_result(struct rt_stream *s, int code)
 {
-    if (code && !atomic_load(&s->cancel)) set_error(s, code);
+    if (__builtin_expect(!code || atomic_load(&s->cancel), 1)) return code;
+    set_error(s, code);
+    bool memory = code == ACL_ERROR_RT_DEVICE_MEM_ERROR || code == ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR;
+    int device = s->ctx->device;
+    rt_device_error_note(device, code, memory ? rt_memory_first(device) : NULL, memory ? 2u << 20 : 0);
+    if (atomic_load(&s->stop_on_failure) || code == ACL_ERROR_RT_LOST_HEARTBEAT)
+        atomic_store(&s->ctx->failure, code);
     return code;
 }
 
-static bool failed_for_good(struct rt_stream *s)
+static bool failed_for_good(const struct rt_stream *s)
 {
-    return atomic_load_explicit(&s->error, memory_order_relaxed) && atomic_load(&s->stop_on_failure);
+    return atomic_load_explicit(&s->ctx->failure, memory_order_relaxed) != 0;
 }
 
 static int run_task(struct rt_stream *s, struct rt_task *t)
@@ -116,8 +122,7 @@ static int run_task(struct rt_stream *s, struct rt_task *t)
     current = s;
     int code = 0;
     if (always || !(failed_for_good(s) || atomic_load(&s->cancel))) code = t->kind->run(t);
-    if (!always && rt_fault_any() && rt_fault_match(RT_FAULT_STREAM, NULL))
-        code = rt_fail(ACL_ERROR_RT_AICORE_EXCEPTION, "stream task failed as SOFTNPU_FAULT=stream asked");
+    if (!always && rt_fault_any() && rt_fault_task()) code = rt_fault_task_code();
     note_result(s, code);
     t->kind->drop(t);
     current = outer;
@@ -235,11 +240,16 @@ static int append(struct rt_stream *s, struct rt_task *t)
     return 0;
 }
 
-/* The stream's error, with the message of the task that failed. */
-static int report_error(struct rt_stream *s)
+/* The stream's error, with the message of the task that failed. It is told once, unless the context stopped
+ * with it; in a context that stopped, streams without an error of their own tell the context's. */
+static int report_error(struct rt_stream *s, bool forget)
 {
-    int code = atomic_load(&s->error);
+    int code = atomic_load(&s->error), stopped = atomic_load(&s->ctx->failure);
+    if (!code && stopped)
+        return rt_fail(stopped, "stream %u: another stream of the context has failed; reset the device",
+                       s->id);
     if (!code) return 0;
+    if (forget && !stopped) atomic_compare_exchange_strong(&s->error, &code, 0);
     pthread_mutex_lock(&s->lock);
     char why[sizeof s->message];
     memcpy(why, s->message, sizeof why);
@@ -254,7 +264,7 @@ int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small)
     if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task);
     if (!task->kind->always && failed_for_good(s)) {
         task->kind->drop(task);
-        return report_error(s);
+        return report_error(s, false);
     }
     if (current == s && rt_settings()->blocking) return run_task(s, task), 0;
     if (rt_settings()->blocking)
@@ -320,7 +330,7 @@ int rt_stream_wait(struct rt_stream *s, int32_t timeout_ms)
             return rt_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %u: work is not done after %d ms", s->id,
                            timeout_ms);
     }
-    return report_error(s);
+    return report_error(s, true);
 }
 
 int rt_stream_drain(aclrtStream stream)
@@ -352,6 +362,7 @@ void rt_stream_abort(struct rt_stream *s)
     if (current != s) wait_goal(s, &g, 0);
     atomic_fetch_sub(&s->waiters, 1);
     atomic_store(&s->cancel, false);
+    atomic_store(&s->error, 0);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -564,7 +575,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     STREAM(s, stream);
     if (rt_stream_captures(s)) return rt_graph_refuse(s, "querying it");
     *status = atomic_load(&s->state) ? ACL_STREAM_STATUS_NOT_READY : ACL_STREAM_STATUS_COMPLETE;
-    return report_error(s);
+    return report_error(s, false);
 }
 
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *id)
@@ -677,6 +688,7 @@ static int abort_one(struct rt_stream *s, void *arg)
 {
     (void)arg;
     rt_stream_abort(s);
+    atomic_store(&s->ctx->failure, 0);
     return 0;
 }
 

@@ -226,7 +226,8 @@ static void threads_need_a_context(void **state)
 
 /* ---- errors and limits ------------------------------------------------------------------------------- */
 
-static void errors_stick(void **state)
+/* By default an error is told once; a stream that stops on failure stops its whole context. */
+static void errors_are_told(void **state)
 {
     (void)state;
     aclrtStream s = new_stream();
@@ -235,18 +236,25 @@ static void errors_stick(void **state)
     assert_int_equal(rt_stream_drain(s), ACL_ERROR_RT_AICORE_EXCEPTION);
     assert_non_null(strstr(aclGetRecentErrMsg(), "task 1 failed"));
     assert_int_equal(push(s, 2, 0, false), 0); /* continue on failure is the default */
-    assert_int_equal(rt_stream_drain(s), ACL_ERROR_RT_AICORE_EXCEPTION);
+    assert_int_equal(rt_stream_drain(s), 0);
     assert_int_equal(log_length, 2);
     assert_int_equal(aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE), 0);
+    assert_int_equal(push(s, 1, ACL_ERROR_RT_AICORE_EXCEPTION, false), 0);
+    assert_int_equal(rt_stream_drain(s), ACL_ERROR_RT_AICORE_EXCEPTION);
     assert_int_equal(push(s, 3, 0, false), ACL_ERROR_RT_AICORE_EXCEPTION);
-    assert_int_equal(log_length, 2);
+    assert_int_equal(log_length, 3);
     assert_int_equal(dropped, 1);
     aclrtEvent e = new_event(); /* events of a failed stream still complete: waiters must not hang */
     assert_int_equal(aclrtRecordEvent(e, s), 0);
     assert_int_equal(aclrtSynchronizeEvent(e), 0);
     assert_int_equal(aclrtDestroyEvent(e), 0);
     aclrtStream other = new_stream();
+    assert_int_equal(rt_stream_drain(other), ACL_ERROR_RT_AICORE_EXCEPTION);
+    assert_int_equal(push(other, 4, 0, false), ACL_ERROR_RT_AICORE_EXCEPTION);
+    assert_int_equal(aclrtDeviceTaskAbort(0, 0), 0);
+    assert_int_equal(push(other, 4, 0, false), 0);
     assert_int_equal(rt_stream_drain(other), 0);
+    assert_int_equal(rt_stream_drain(s), 0);
     assert_int_equal(aclrtDestroyStream(s), 0);
     assert_int_equal(rt_stream_drain(s), ACL_ERROR_RT_STREAM_CONTEXT);
 }
@@ -509,6 +517,54 @@ static void faults_come_when_asked_for(void **state)
     assert_false(rt_fault_any());
 }
 
+static void faults_are_told_and_repaired(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        int code, type;
+        bool repair;
+    } rows[] = {
+        {"stream:1", ACL_ERROR_RT_AICORE_EXCEPTION, ACL_RT_ERROR_AICORE, false},
+        {"memory:1", ACL_ERROR_RT_DEVICE_MEM_ERROR, ACL_RT_ERROR_MEMORY, true},
+        {"ecc:1", ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR, ACL_RT_ERROR_MEMORY, false},
+        {"link:1", ACL_ERROR_RT_LINK_ERROR, ACL_RT_ERROR_LINK, false},
+        {"lost:1", ACL_ERROR_RT_LOST_HEARTBEAT, ACL_RT_ERROR_OTHERS, false},
+    };
+    void *memory;
+    aclrtErrorInfo info;
+    aclrtMemUceInfo pages[4];
+    assert_int_equal(aclrtMalloc(&memory, 4096, 0), 0);
+    assert_int_equal(aclrtGetErrorVerbose(0, &info), 0);
+    assert_int_equal(info.errorType, ACL_RT_NO_ERROR);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        aclrtStream s = new_stream();
+        size_t n = 9;
+        assert_true(rt_fault_set(rows[i].spec));
+        assert_int_equal(push(s, 1, 0, false), 0);
+        assert_int_equal(rt_stream_drain(s), rows[i].code);
+        assert_non_null(strstr(aclGetRecentErrMsg(), rows[i].spec));
+        rt_fault_set(NULL);
+        if (rows[i].code == ACL_ERROR_RT_LOST_HEARTBEAT) assert_int_equal(push(s, 1, 0, false), rows[i].code);
+        assert_int_equal(aclrtGetErrorVerbose(0, &info), 0);
+        assert_int_equal(info.errorType, rows[i].type);
+        assert_int_equal(info.tryRepair, rows[i].repair);
+        assert_int_equal(aclrtGetMemUceInfo(0, pages, 4, &n), 0);
+        assert_int_equal(n, rows[i].type == ACL_RT_ERROR_MEMORY);
+        if (n) assert_ptr_equal(pages[0].addr, memory);
+        assert_int_equal(aclrtDeviceTaskAbort(0, 0), 0);
+        if (i == 1) {
+            assert_int_equal(aclrtMemUceRepair(0, pages, 1), 0);
+            assert_int_equal(aclrtMemUceRepair(0, pages, 1), ACL_ERROR_RT_PARAM_INVALID);
+        } else
+            assert_int_equal(aclrtRepairError(0, &info), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+        assert_int_equal(push(s, 2, 0, false), 0); /* and work goes on */
+        assert_int_equal(rt_stream_drain(s), 0);
+        assert_int_equal(aclrtDestroyStream(s), 0);
+    }
+    assert_int_equal(aclrtFree(memory), 0);
+}
+
 static int hang(struct rt_task *t)
 {
     (void)t;
@@ -582,7 +638,7 @@ int main(void)
         T(one_task_at_a_time),
         T(default_stream_is_the_contexts),
         T(threads_need_a_context),
-        T(errors_stick),
+        T(errors_are_told),
         T(waiting_ends_in_time),
         T(abort_drops_queued_work),
         T(destroy_waits),
@@ -595,6 +651,7 @@ int main(void)
         T(callbacks_reach_their_thread),
         T(faults_come_when_asked_for),
         T(hung_kernels_meet_the_time_limit),
+        T(faults_are_told_and_repaired),
         T(late_calls_meet_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

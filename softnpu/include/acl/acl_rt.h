@@ -179,11 +179,20 @@ typedef struct aclrtIpcEventHandle {
 typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
+enum {
+    ACL_RT_NO_ERROR,
+    ACL_RT_ERROR_MEMORY,
+    ACL_RT_ERROR_L2,
+    ACL_RT_ERROR_AICORE,
+    ACL_RT_ERROR_LINK,
+    ACL_RT_ERROR_OTHERS = 0xFFFF
+};
+enum { ACL_RT_AICORE_ERROR_UNKNOWN, ACL_RT_AICORE_ERROR_SW, ACL_RT_AICORE_ERROR_HW_LOCAL };
 typedef struct aclrtErrorInfo {
     uint8_t tryRepair;
     uint8_t hasDetail;
     uint8_t reserved[2];
-    int errorType; /* 0: none */
+    int errorType; /* ACL_RT_ERROR_* */
     union {
         struct {
             size_t arraySize;
@@ -283,6 +292,8 @@ ACL_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid);
 ACL_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic);
 ACL_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *info);
 ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo *info);
+/* For a fault that aclrtGetErrorVerbose reports with tryRepair, after aclrtDeviceTaskAbort. */
+ACL_EXPORT aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info);
 ACL_EXPORT aclError aclrtGetMemUceInfo(int32_t device, aclrtMemUceInfo *info, size_t n, size_t *count);
 ACL_EXPORT aclError aclrtMemUceRepair(int32_t device, aclrtMemUceInfo *info, size_t n);
 ACL_EXPORT aclError aclrtGetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint32_t *value);
@@ -379,7 +390,8 @@ ACL_EXPORT aclError aclrtDestroyStream(aclrtStream stream);
 /* Drops queued work and stops what runs. */
 ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream);
 ACL_EXPORT aclError aclrtStreamAbort(aclrtStream stream);
-/* The stream's error if one of its tasks failed; it stays until the device is reset. */
+/* The stream's error if one of its tasks failed: once, or with ACL_STOP_ON_FAILURE until the device is reset.
+ */
 ACL_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream);
 /* 507046 when the time is over. */
 ACL_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
@@ -387,7 +399,8 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *stat
 ACL_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *id);
 ACL_EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
 ACL_EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags);
-/* ACL_STOP_ON_FAILURE: after a task has failed, later tasks are dropped. */
+/* ACL_STOP_ON_FAILURE: after a task has failed, later work of all streams of the context is refused, until
+ * aclrtDeviceTaskAbort or a reset of the device. */
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 ACL_EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attr,
                                             aclrtStreamAttrValue *value);
