@@ -378,6 +378,7 @@ static void finish(struct maker *m)
 {
     struct facts *o = m->out;
     o->note = pooled(m, m->f->note);
+    o->nstrings = m->pool.len;
     o->strings = buf_take(&m->pool);
     fix(&o->note, o->strings);
     for (size_t i = 0; i < o->sites.len; i++)

@@ -9,7 +9,7 @@
 #include "concord/pysrc/pysrc.h"
 
 /* Raise when what is extracted changes: an index of another version is not used. */
-enum { FACTS_VERSION = 1 };
+enum { FACTS_VERSION = 2 };
 
 enum fact_kind {
     FACT_NAME,     /* name: full dotted name */
@@ -55,7 +55,8 @@ struct facts {
     VEC(struct fact_export) exports; /* sorted by name */
     VEC(const char *) stars;         /* modules of star imports */
     VEC(uint32_t) rows;
-    char *strings; /* pool */
+    char *strings;   /* pool: every string once, each ended by a NUL */
+    size_t nstrings; /* its bytes */
 };
 
 /* From a model. */

@@ -22,7 +22,8 @@ struct matcher {
     struct map by_name;     /* canonical name -> API + 1, further ones by next_name */
     struct map by_leaf;     /* method name -> API + 1, further ones by next_leaf */
     struct map by_bare;     /* last part of any name -> API + 1 (first) */
-    uint32_t *next_name, *next_leaf;
+    struct map by_operator; /* "+" -> API + 1, further ones by next_operator */
+    uint32_t *next_name, *next_leaf, *next_operator;
     struct map leaves;  /* last parts of all names that are looked for */
     struct map helpers; /* canonical name of a helper -> learned + 1 */
     VEC(struct learned) learned;
@@ -59,6 +60,7 @@ struct matcher *matcher_new(const struct scan_api *apis, size_t napis, struct mo
     m->strings = xcalloc(napis + 1, sizeof *m->strings);
     m->next_name = xcalloc(napis + 1, sizeof *m->next_name);
     m->next_leaf = xcalloc(napis + 1, sizeof *m->next_leaf);
+    m->next_operator = xcalloc(napis + 1, sizeof *m->next_operator);
     for (uint32_t i = (uint32_t)napis; i-- > 0;) {
         const struct scan_api *a = &apis[i];
         m->canonical[i] = modules_canonical(modules, a->name);
@@ -70,6 +72,7 @@ struct matcher *matcher_new(const struct scan_api *apis, size_t napis, struct mo
             else
                 chain_in(&m->by_leaf, a->leaf, i, m->next_leaf);
         }
+        if (a->operator_) chain_in(&m->by_operator, a->operator_, i, m->next_operator);
         chain_in(&m->by_name, m->canonical[i], i, m->next_name);
         *map_put(&m->by_bare, a->leaf) = (void *)(uintptr_t)(i + 1);
         *map_put(&m->leaves, leaf_of(a->name)) = m;
@@ -89,11 +92,13 @@ void matcher_free(struct matcher *m)
     free(m->owner);
     free(m->next_name);
     free(m->next_leaf);
+    free(m->next_operator);
     vec_free(&m->learned);
     map_free(&m->by_name, NULL);
     map_free(&m->by_leaf, NULL);
     map_free(&m->by_bare, NULL);
     map_free(&m->leaves, NULL);
+    map_free(&m->by_operator, NULL);
     map_free(&m->helpers, NULL);
     free(m);
 }
@@ -164,10 +169,9 @@ static bool is_near(struct matching *g, const char *owner)
     void **slot = map_put(&g->near, package);
     if (!*slot) {
         bool found = false;
-        for (size_t i = 0; i < g->f->sites.len && !found; i++)
-            found = str_starts(g->f->sites.ptr[i].name, package);
-        for (size_t i = 0; i < g->f->exports.len && !found; i++)
-            found = str_starts(g->f->exports.ptr[i].target, package);
+        for (const char *at = g->f->strings, *end = at + g->f->nstrings; at < end && !found;
+             at += strlen(at) + 1)
+            found = str_starts(at, package);
         *slot = (void *)(uintptr_t)(found ? 1 : 2);
     }
     free(package);
@@ -205,7 +209,6 @@ static void hit_inherited(struct matching *g, uint32_t site, const char *name)
 
 static void hit_star(struct matching *g, uint32_t site, const char *name)
 {
-    if (!map_has(&g->m->leaves, name)) return;
     for (size_t i = 0; i < g->f->stars.len; i++) {
         const char *module = g->f->stars.ptr[i];
         if (!str_starts(module, "torch")) continue;
@@ -251,7 +254,6 @@ static bool is_shorter_path(const char *written, const char *name)
 /* An alias is taken to keep the last part of the name: only such names are followed through the sources. */
 static void hit_name(struct matching *g, uint32_t i, const char *written)
 {
-    if (!map_has(&g->m->leaves, leaf_of(written))) return;
     const char *name = canonical(g, written);
     hit_named(g, i, written, name, SCAN_EXACT);
     hit_inherited(g, i, name);
@@ -262,12 +264,30 @@ static void hit_name(struct matching *g, uint32_t i, const char *written)
         add_hit(g, bare - 1, i, SCAN_ALIAS, NULL);
 }
 
+/* Most names of a file are no API's, and each stands in it many times: known after the first look. */
+static bool is_foreign(struct matching *g, uint8_t *known, const struct fact_site *s)
+{
+    enum { NAME_ASKED = 1, NAME_FOREIGN = 2, METHOD_ASKED = 4, METHOD_FOREIGN = 8 };
+    uint8_t *k = &known[s->name - g->f->strings];
+    bool method = s->kind == FACT_METHOD;
+    if (s->kind == FACT_OPERATOR) return false;
+    if (!(*k & (method ? METHOD_ASKED : NAME_ASKED))) {
+        bool foreign = method ? !first_in(&g->m->by_leaf, s->name) && !map_has(&g->m->leaves, s->name)
+                              : !map_has(&g->m->leaves, leaf_of(s->name));
+        *k |= (uint8_t)(method ? METHOD_ASKED | (foreign ? METHOD_FOREIGN : 0)
+                               : NAME_ASKED | (foreign ? NAME_FOREIGN : 0));
+    }
+    return *k & (method ? METHOD_FOREIGN : NAME_FOREIGN);
+}
+
 void matcher_hits(struct matcher *m, const struct facts *f, hits *out)
 {
     struct matching g = {.m = m, .f = f, .out = out};
+    uint8_t *known = xcalloc(f->nstrings + 1, 1);
     out->len = 0;
     for (uint32_t i = 0; i < f->sites.len; i++) {
         const struct fact_site *s = &f->sites.ptr[i];
+        if (is_foreign(&g, known, s)) continue;
         switch (s->kind) {
         case FACT_NAME:
             hit_name(&g, i, s->name);
@@ -282,6 +302,7 @@ void matcher_hits(struct matcher *m, const struct facts *f, hits *out)
             hit_star(&g, i, s->name);
         }
     }
+    free(known);
     if (out->len) qsort(out->ptr, out->len, sizeof *out->ptr, by_api);
     map_free(&g.seen, NULL);
     map_free(&g.near, NULL);

@@ -44,33 +44,6 @@ static void put_string(struct packer *p, const char *s)
     put(p->b, s ? (uint64_t)(s - p->f->strings) : 0);
 }
 
-static size_t pool_size(const struct facts *f)
-{
-    size_t end = 1;
-#define SEEN(s)                                                                                              \
-    if ((size_t)((s)-f->strings) + strlen(s) + 1 > end) end = (size_t)((s)-f->strings) + strlen(s) + 1
-    SEEN(f->note);
-    for (size_t i = 0; i < f->sites.len; i++) {
-        SEEN(f->sites.ptr[i].name);
-        SEEN(f->sites.ptr[i].type);
-    }
-    for (size_t i = 0; i < f->funcs.len; i++) {
-        SEEN(f->funcs.ptr[i].id);
-        SEEN(f->funcs.ptr[i].class);
-        SEEN(f->funcs.ptr[i].asserts);
-        SEEN(f->funcs.ptr[i].keeps_off);
-        SEEN(f->funcs.ptr[i].params);
-    }
-    for (size_t i = 0; i < f->exports.len; i++) {
-        SEEN(f->exports.ptr[i].name);
-        SEEN(f->exports.ptr[i].target);
-        SEEN(f->exports.ptr[i].bases);
-    }
-    for (size_t i = 0; i < f->stars.len; i++) SEEN(f->stars.ptr[i]);
-#undef SEEN
-    return end;
-}
-
 static void pack_sites(struct packer *p)
 {
     uint32_t row = 0;
@@ -121,12 +94,12 @@ static void pack_exports(struct packer *p)
 void facts_pack(const struct facts *f, struct buf *out)
 {
     struct packer p = {f, out};
-    size_t start = out->len, pool = pool_size(f);
+    size_t start = out->len;
     uint32_t sum = 0;
     buf_add(out, &sum, sizeof sum);
     put(out, FACTS_VERSION);
-    put(out, pool);
-    buf_add(out, f->strings, pool);
+    put(out, f->nstrings);
+    buf_add(out, f->strings, f->nstrings);
     put_string(&p, f->note);
     pack_sites(&p);
     pack_funcs(&p);
@@ -279,6 +252,7 @@ int facts_unpack(struct facts *out, const void *data, size_t n)
     if (get(&r) != FACTS_VERSION) return -1;
     r.pool = get_count(&r);
     if (r.bad || !r.pool || r.at[r.pool - 1]) return -1;
+    out->nstrings = r.pool;
     out->strings = xmalloc(r.pool);
     memcpy(out->strings, r.at, r.pool);
     r.at += r.pool;

@@ -96,7 +96,7 @@ struct job {
 static void make_facts(void *arg, const char *path, char *text, size_t len, struct facts *out)
 {
     struct job *j = arg;
-    *out = (struct facts){.note = "", .strings = xcalloc(1, 1)};
+    *out = (struct facts){.strings = xcalloc(1, 1), .nstrings = 1};
     out->note = out->strings;
     outline_skips skips = {0};
     if (!j->whole && !outline_keep(text, len, (const char *const *)j->words.ptr, j->words.len, &skips))

@@ -101,9 +101,11 @@ void scan_source(const char *path, const char *text, size_t len, const struct sc
                  struct scan_file *out);
 void scan_file_free(struct scan_file *f);
 
-/* Marks the tests that patches below the paths change; prefix is what a target has before a test's file
- * ("test/"). The names stay the caller's: paths must outlive the result. */
-int scan_patches(struct scan_result *r, const char *prefix, const strings *paths, struct err *e);
+/* Marks the tests that the patches change; root is the folder of the tests' files, prefix what a target has
+ * before a test's file ("test/"). A patch made for another release is laid over the file as `concord port`
+ * does. The names stay the caller's: patches must outlive the result. */
+int scan_patches(struct scan_result *r, const char *root, const char *prefix, const strings *patches,
+                 struct err *e);
 
 /* Which functions of a file name which: the graph that coverage is read from. */
 struct scan_edge {
