@@ -15,6 +15,8 @@ help:
 	@echo 'make test-unit                     unit tests only (seconds)'
 	@echo 'make test-sanitize                 unit tests under ASan+UBSan, device and runner also under TSan'
 	@echo 'make test-cross                    aarch64 cross build, its unit tests under qemu-user'
+	@echo 'make stress                        the device under many threads, streams and processes (STRESS_SECONDS, 600)'
+	@echo 'make test-plugin TREE=... RELEASE=2.12.0   torch_npu'"'"'s own runtime tests'
 	@echo 'make bench                         ratios to CPU torch and other peers'
 	@echo 'make fuzz                          every fuzz target for FUZZ_SECONDS (60) each'
 	@echo 'make check-style                   clang-format, clang-tidy and ruff'
@@ -53,6 +55,14 @@ test-cross:
 test-conformance: build
 	@scripts/conformance.sh $(BUILD)
 
+stress: build
+	@ninja -C $(BUILD) --quiet stress
+	@$(BUILD)/bin/stress $(or $(STRESS_SECONDS),600)
+
+# torch_npu's own runtime tests: TREE is a checkout of its repository at the release's commit.
+test-plugin: build
+	@scripts/plugin_tests.py $(BUILD) $(TREE) $(or $(RELEASE),2.12.0)
+
 bench: build
 	@ninja -C $(BUILD) --quiet bench_launch
 	@scripts/bench.sh $(BUILD)
@@ -71,4 +81,4 @@ docs: build
 clean:
 	rm -rf build build-* build*.log
 
-.PHONY: test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
+.PHONY: stress test-plugin test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
