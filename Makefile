@@ -64,7 +64,7 @@ test-plugin: build
 	@scripts/plugin_tests.py $(BUILD) $(TREE) $(or $(RELEASE),2.12.0)
 
 bench: build
-	@ninja -C $(BUILD) --quiet bench_launch
+	@ninja -C $(BUILD) --quiet bench_launch bench_runtime
 	@scripts/bench.sh $(BUILD)
 
 fuzz:

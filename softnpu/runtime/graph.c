@@ -5,6 +5,9 @@
 #include <string.h>
 
 pthread_mutex_t rt_capture_lock = PTHREAD_MUTEX_INITIALIZER;
+/* More tasks than this are worth the hand-over to the stream's thread. */
+enum { MAX_INLINE = 64 };
+
 static struct rt_graph *active; /* captures that go on, under the lock */
 static uint64_t captures;
 static uint32_t next_id = 1;
@@ -84,7 +87,7 @@ static struct rt_node *add_node(struct rt_lane *l)
     return node;
 }
 
-static int add_task(struct rt_lane *l, struct rt_task *t)
+static int add_task(struct rt_lane *l, struct rt_task *t, bool small)
 {
     struct rt_graph *g = l->graph;
     const char *name = t->kind->label ? t->kind->label(t) : t->kind->name;
@@ -100,14 +103,15 @@ static int add_task(struct rt_lane *l, struct rt_task *t)
     node->group = l->open_group;
     if (l->open_group) l->open_group->count++;
     l->work = l->n;
+    g->heavy |= !small || t->kind->ready || l->n > MAX_INLINE;
     return 0;
 }
 
-static int lane_put(struct rt_sink *sink, struct rt_task *task)
+static int lane_put(struct rt_sink *sink, struct rt_task *task, bool small)
 {
     struct rt_lane *l = (struct rt_lane *)sink;
     pthread_mutex_lock(&rt_capture_lock);
-    int code = add_task(l, task);
+    int code = add_task(l, task, small);
     pthread_mutex_unlock(&rt_capture_lock);
     if (code) task->kind->drop(task);
     return code;

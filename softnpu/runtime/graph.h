@@ -80,6 +80,7 @@ struct rt_graph {
     pthread_mutex_t running; /* one execution at a time */
     struct rt_lane **lane;
     uint32_t nlanes;
+    bool heavy; /* not to be run on the launching thread */
     int status; /* ACL_MODEL_RI_CAPTURE_STATUS_* */
     int mode;
     uint64_t capture; /* number of the capture going on, 0: none */

@@ -133,7 +133,7 @@ aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclmdlRIExecuteAsync: no memory");
     atomic_fetch_add(&g->refs, 1);
     *t = (struct execute_task){{NULL, &execute_kind}, g};
-    return rt_stream_queue(s, &t->task, false);
+    return rt_stream_queue(s, &t->task, !g->heavy);
 }
 
 aclError aclmdlRIDestroy(aclmdlRI modelRI)

@@ -63,8 +63,9 @@ static struct rt_node *node_of(const struct rt_group *p, uint32_t i)
     return &p->graph->lane[p->lane]->node[p->first + i];
 }
 
-static int put(struct rt_sink *sink, struct rt_task *t)
+static int put(struct rt_sink *sink, struct rt_task *t, bool small)
 {
+    (void)small;
     struct update *u = (struct update *)sink;
     pthread_mutex_lock(&u->group->graph->lock);
     bool fits = u->n < u->group->count && node_of(u->group, u->n)->task &&

@@ -122,8 +122,9 @@ int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small);
 /* Where the stream's tasks go instead of its queue while they are captured or update a graph (graph.h); NULL
  * otherwise. */
 struct rt_sink {
-    /* Takes the task over; 0 or an aclError, after which the task has been dropped. */
-    int (*put)(struct rt_sink *sink, struct rt_task *task);
+    /* Takes the task over; 0 or an aclError, after which the task has been dropped. small: as for
+     * rt_stream_push. */
+    int (*put)(struct rt_sink *sink, struct rt_task *task, bool small);
 };
 _Atomic(struct rt_sink *) *rt_stream_sink(struct rt_stream *s);
 /* True while the stream's tasks become part of a graph. */

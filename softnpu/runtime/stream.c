@@ -261,7 +261,7 @@ static int report_error(struct rt_stream *s, bool forget)
 int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small)
 {
     struct rt_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
-    if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task);
+    if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task, small);
     if (!task->kind->always && failed_for_good(s)) {
         task->kind->drop(task);
         return report_error(s, false);
