@@ -19,8 +19,6 @@ enum { ROWS = 6, VECTORS = V_BYTES == 64 ? 4 : 2, COLUMNS = VECTORS * VF_N };
 #endif
 typedef float row_t[COLUMNS];
 
-extern const struct strided_kernels KV(strided_kernels);
-
 /* ---- storing ----------------------------------------------------------------------------------------- */
 
 #define PUT(name, T, LOAD, KEEP)                                                                             \
@@ -44,15 +42,16 @@ PUT(put_bf16, uint16_t, bf16_to_f32, f32_to_bf16)
 /* ---- products ---------------------------------------------------------------------------------------- */
 
 /* mr rows of a and the first nv vectors of the panel's columns; both are constants where this is inlined. */
-V_INLINE void sum_f32(const struct tile *t, int64_t i0, row_t *sum, int mr, int nv)
+V_INLINE void sum_f32_at(const struct tile *t, int64_t i0, row_t *sum, int mr, int nv)
 {
     const float *a = (const float *)t->a + i0 * t->ars, *panel = t->panel;
-    const int64_t ars = t->ars, k = t->k;
+    const int64_t ars = t->ars, k = t->k, *at = t->at;
     vf acc[ROWS][VECTORS];
     UNROLL for (int i = 0; i < mr; i++) UNROLL for (int v = 0; v < nv; v++) acc[i][v] = (vf){0};
-    for (int64_t p = 0; p < k; p++, panel += COLUMNS) {
+    for (int64_t p = 0; p < k; p++) {
+        const float *row = panel + at[p];
         vf b[VECTORS];
-        UNROLL for (int v = 0; v < nv; v++) b[v] = VF_LOAD(panel + v * VF_N);
+        UNROLL for (int v = 0; v < nv; v++) b[v] = VF_LOAD(row + v * VF_N);
         UNROLL for (int i = 0; i < mr; i++)
         {
             vf x = (vf){0} + a[i * ars + p];
@@ -92,70 +91,60 @@ TARGET_BF16 V_INLINE void sum_bf16(const struct tile *t, int64_t i0, row_t *sum,
     UNROLL for (int i = 0; i < mr; i++) UNROLL for (int v = 0; v < nv; v++)
         _mm512_storeu_ps(&sum[i][v * VF_N], acc[i][v]);
 }
+
+TARGET_BF16 V_INLINE void sum_bf16_at(const struct tile *t, int64_t i0, row_t *sum, int mr, int nv)
+{
+    const uint16_t *a = (const uint16_t *)t->a + i0 * t->ars;
+    const uint32_t *panel = t->panel;
+    const int64_t ars = t->ars, k = t->k, *at = t->at;
+    __m512 acc[ROWS][VECTORS];
+    UNROLL for (int i = 0; i < mr; i++) UNROLL for (int v = 0; v < nv; v++) acc[i][v] = _mm512_setzero_ps();
+    for (int64_t p = 0; p < k; p++) add_pair(acc, a + 2 * p, ars, panel + at[p], mr, nv, false);
+    UNROLL for (int i = 0; i < mr; i++) UNROLL for (int v = 0; v < nv; v++)
+        _mm512_storeu_ps(&sum[i][v * VF_N], acc[i][v]);
+}
 #endif
 
 /* One function a number of vectors; the rows past the last full six go by fewer at a time. */
-#define RUN(type, nv, TARGET)                                                                                \
-    TARGET static void run_##type##_##nv(const struct tile *t)                                               \
+#define RUN(name, put, nv, TARGET)                                                                           \
+    TARGET static void run_##name##_##nv(const struct tile *t)                                               \
     {                                                                                                        \
         _Alignas(64) row_t sum[ROWS];                                                                        \
         int64_t i = 0;                                                                                       \
         for (int64_t some; i < t->m; i += some) {                                                            \
             some = t->m - i >= ROWS ? ROWS : t->m - i >= 3 ? 3 : 1;                                          \
             if (some == ROWS)                                                                                \
-                sum_##type(t, i, sum, ROWS, nv);                                                             \
+                sum_##name(t, i, sum, ROWS, nv);                                                             \
             else if (some == 3)                                                                              \
-                sum_##type(t, i, sum, 3, nv);                                                                \
+                sum_##name(t, i, sum, 3, nv);                                                                \
             else                                                                                             \
-                sum_##type(t, i, sum, 1, nv);                                                                \
-            for (int64_t r = 0; r < some; r++) put_##type(t, i + r, sum[r]);                                 \
+                sum_##name(t, i, sum, 1, nv);                                                                \
+            for (int64_t r = 0; r < some; r++) put(t, i + r, sum[r]);                                        \
         }                                                                                                    \
     }
-#if V_BYTES == 64
-#define RUNS(type, TARGET) RUN(type, 1, TARGET) RUN(type, 2, TARGET) RUN(type, 3, TARGET) RUN(type, 4, TARGET)
-#define ENTRIES(type)                                                                                        \
-    {                                                                                                        \
-        run_##type##_1, run_##type##_2, run_##type##_3, run_##type##_4                                       \
-    }
-#else
-#define RUNS(type, TARGET) RUN(type, 1, TARGET) RUN(type, 2, TARGET)
-#define ENTRIES(type)                                                                                        \
-    {                                                                                                        \
-        run_##type##_1, run_##type##_2                                                                       \
-    }
-#endif
-
 typedef void (*run_fn)(const struct tile *t);
-RUNS(f32, )
-static const run_fn by_vectors_f32[VECTORS] = ENTRIES(f32);
-static void run_f32(const struct tile *t)
-{
-    by_vectors_f32[(t->n - 1) / VF_N](t);
-}
-#if defined(__AVX512F__)
-RUNS(bf16, TARGET_BF16)
-static const run_fn by_vectors_bf16[VECTORS] = ENTRIES(bf16);
-static void run_bf16(const struct tile *t)
-{
-    by_vectors_bf16[(t->n - 1) / VF_N](t);
-}
+#define ENTRY(name, nv) [nv - 1] = run_##name##_##nv,
+#if V_BYTES == 64
+#define EACH(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4)
+#else
+#define EACH(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2)
 #endif
+#define RUN_FOR(name, put, TARGET, nv) RUN(name, put, nv, TARGET)
+#define RUNS(name, put, TARGET)                                                                              \
+    EACH(RUN_FOR, name, put, TARGET)                                                                         \
+    static void run_##name(const struct tile *t)                                                             \
+    {                                                                                                        \
+        static const run_fn by_vectors[VECTORS] = {EACH(ENTRY, name)};                                       \
+        by_vectors[(t->n - 1) / VF_N](t);                                                                    \
+    }
+RUNS(f32_at, put_f32, )
+#if defined(__AVX512F__)
+RUNS(bf16, put_bf16, TARGET_BF16)
+RUNS(bf16_at, put_f32, TARGET_BF16)
 
 /* ---- panels ------------------------------------------------------------------------------------------ */
 
-static void pack_f32(const void *b, int64_t rs, int64_t cs, int64_t k, int64_t n, void *panel)
-{
-    const float *from = b;
-    float *to = panel;
-    if (rs == 1 && cs != 1) KV(strided_kernels).transpose[2](to, COLUMNS, from, cs, k, n);
-    for (int64_t p = 0; p < k; p++, to += COLUMNS) {
-        if (cs == 1)
-            memcpy(to, from + p * rs, (size_t)n * sizeof *to);
-        else if (rs != 1)
-            for (int64_t j = 0; j < n; j++) to[j] = from[p * rs + j * cs];
-        memset(to + n, 0, (size_t)(COLUMNS - n) * sizeof *to);
-    }
-}
+extern const struct strided_kernels KV(strided_kernels);
 
 static void pair_rows(const uint16_t *restrict first, const uint16_t *restrict second, int64_t n,
                       uint32_t *restrict to)
@@ -190,26 +179,15 @@ static void pack_bf16(const void *b, int64_t rs, int64_t cs, int64_t k, int64_t 
     }
 }
 
-/* Row by row upwards: a pair takes exactly the room of its two rows. */
-static void pair_in_place(int64_t k, const void *rows, void *panel)
-{
-    const uint16_t *from = rows;
-    uint32_t *to = panel;
-    for (int64_t p = 0; p < k; p += 2, from += 2 * COLUMNS, to += COLUMNS) {
-        uint16_t two[2 * COLUMNS];
-        memcpy(two, from, sizeof two);
-        if (p + 1 == k) memset(two + COLUMNS, 0, sizeof two / 2);
-        pair_rows(two, two + COLUMNS, COLUMNS, to);
-    }
-}
+#endif
 
 const struct tile_kernels KV(tile_kernels) = {
     .columns = COLUMNS,
-    .pack = {[TILE_F32] = pack_f32, [TILE_BF16] = pack_bf16},
-    .pair = pair_in_place,
-    .run = {[TILE_F32] = run_f32},
+    .run_at = {[TILE_F32] = run_f32_at},
 #if defined(__AVX512F__)
     .bf16 = true,
-    .run[TILE_BF16] = run_bf16,
+    .pack = pack_bf16,
+    .run = run_bf16,
+    .run_at[TILE_BF16] = run_bf16_at,
 #endif
 };

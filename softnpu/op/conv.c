@@ -1,5 +1,6 @@
 /* conv.c - convolutions of one to three spatial dimensions, transposed or not, and their gradients. */
 #include "softnpu/op/conv_problem.h"
+#include "softnpu/op/conv_tile.h"
 #include "softnpu/op/convolve.h"
 #include "softnpu/op/gemm.h"
 
@@ -211,16 +212,27 @@ static struct conv make_conv(const op_call *c, const struct conv_problem *p)
     return v;
 }
 
+/* bfloat16 stays what it is where the machine multiplies it. */
+static aclDataType forward_type(const struct conv_problem *p, struct conv v)
+{
+    bool narrow = p->input.dtype == ACL_BF16 && p->weight.dtype == ACL_BF16 && p->output.dtype == ACL_BF16;
+    if (p->transposed || !narrow || conv_depthwise(&v)) return v.type;
+    v.type = ACL_BF16;
+    return conv_tile_suits(&v) ? ACL_BF16 : ACL_FLOAT;
+}
+
 void conv_forward(op_call *c, const struct conv_problem *p, const aclTensor *bias)
 {
     struct conv v = make_conv(c, p);
     if (sn_numel(&p->output) == 0) return;
+    aclDataType computed = v.type;
+    v.type = forward_type(p, v);
     char *in = cube_in(c, &p->input, v.type, p->cube_math);
     char *out = op_out(c, &p->output, v.type);
     v.weight = cube_in(c, &p->weight, v.type, p->cube_math);
-    v.bias = bias ? op_in(c, bias, v.type) : NULL;
+    v.bias = bias ? op_in(c, bias, computed) : NULL;
     v.big = p->transposed ? out : in, v.small = p->transposed ? in : out;
-    (p->transposed ? conv_to_big : conv_to_small)(&v);
+    (p->transposed ? conv_to_big : conv_to_small)(c, &v);
     op_out_done(c, &p->output, v.type, out);
 }
 
@@ -232,7 +244,7 @@ static void grad_input(op_call *c, const struct conv_problem *p, char *grad, cha
     char *y = op_out(c, out, v.type);
     v.weight = weight;
     v.big = p->transposed ? grad : y, v.small = p->transposed ? y : grad;
-    (p->transposed ? conv_to_small : conv_to_big)(&v);
+    (p->transposed ? conv_to_small : conv_to_big)(c, &v);
     op_out_done(c, out, v.type, y);
 }
 

@@ -1,5 +1,5 @@
 /* convolve.c - the three products of a convolution: tiles of unfolded input times weight, over the pool. */
-#include "softnpu/op/convolve.h"
+#include "softnpu/op/conv_tile.h"
 #include "softnpu/op/gemm.h"
 
 #include <stdlib.h>
@@ -126,7 +126,7 @@ static void fill(char *row, const char *value, int64_t n, int64_t size)
 
 /* ---- depthwise: one big channel a group, taps by hand ------------------------------------------------ */
 
-static bool depthwise(const struct conv *v)
+bool conv_depthwise(const struct conv *v)
 {
     return v->cb == 1 && v->cs <= 4 && v->type == ACL_FLOAT && v->groups > 1;
 }
@@ -205,11 +205,15 @@ static void to_small_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-void conv_to_small(const struct conv *v)
+void conv_to_small(op_call *c, const struct conv *v)
 {
     struct conv copy = *v;
-    if (depthwise(v)) {
+    if (conv_depthwise(v)) {
         rt_pool_run(v->n * v->groups * v->cs, 1, depth_small_piece, &copy);
+        return;
+    }
+    if (conv_tile_suits(v)) {
+        conv_tile_to_small(c, v);
         return;
     }
     struct tiling t = tile(v, v->cb * conv_taps(&v->g));
@@ -260,13 +264,14 @@ static void to_big_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-void conv_to_big(const struct conv *v)
+void conv_to_big(op_call *c, const struct conv *v)
 {
     struct conv copy = *v;
-    if (depthwise(v)) {
+    if (conv_depthwise(v)) {
         rt_pool_run(v->n * v->groups, 1, depth_big_piece, &copy);
         return;
     }
+    if (conv_tile_suits(v) && conv_tile_to_big(c, v)) return;
     struct tiling t = tile(v, v->cs);
     if (v->n == 0) return;
     /* A piece owns its channels of the images it covers, so it covers all their positions. */
@@ -309,7 +314,7 @@ static void to_weight_piece(void *ctx, int64_t begin, int64_t end)
 void conv_to_weight(const struct conv *v)
 {
     struct conv copy = *v;
-    if (depthwise(v)) {
+    if (conv_depthwise(v)) {
         rt_pool_run(v->groups * v->cs, 1, depth_weight_piece, &copy);
         return;
     }

@@ -14,15 +14,16 @@
 
 struct conv {
     struct conv_geom g;
-    aclDataType type;          /* FLOAT, DOUBLE, COMPLEX64 or COMPLEX128 */
+    aclDataType type;          /* FLOAT, DOUBLE, COMPLEX64 or COMPLEX128; BF16: see conv_tile.h */
     int64_t n, groups, cb, cs; /* images, groups, channels of the big and the small side per group */
     char *big;                 /* n, groups*cb, big[] */
     char *weight;              /* groups*cs, cb, kernel[] */
     char *small;               /* n, groups*cs, small[] */
     const char *bias;          /* one per channel of the side that is written, or NULL */
 };
-void conv_to_small(const struct conv *v);
-void conv_to_big(const struct conv *v);
+bool conv_depthwise(const struct conv *v); /* one big channel a group: has its own loops */
+void conv_to_small(op_call *c, const struct conv *v);
+void conv_to_big(op_call *c, const struct conv *v);
 void conv_to_weight(const struct conv *v);
 
 #endif

@@ -120,8 +120,8 @@ static void block_bf16(const struct gemm *given)
     for (int64_t j = 0; j < g->n; j += kernels->columns) {
         t.n = g->n - j < kernels->columns ? g->n - j : kernels->columns;
         t.c = (uint16_t *)g->c.p + j * g->c.cs;
-        kernels->pack[TILE_BF16]((uint16_t *)g->b.p + j * g->b.cs, g->b.rs, g->b.cs, g->k, t.n, memory);
-        kernels->run[TILE_BF16](&t);
+        kernels->pack((uint16_t *)g->b.p + j * g->b.cs, g->b.rs, g->b.cs, g->k, t.n, memory);
+        kernels->run(&t);
     }
 }
 

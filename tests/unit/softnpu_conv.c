@@ -112,11 +112,11 @@ static void check_shape(const struct shape *s)
         big, weight, small, calloc((size_t)ns, 8), calloc((size_t)nb, 8), calloc((size_t)nw, 8)};
     for_products(&v, add_products, &r);
     v.big = (char *)big, v.weight = (char *)weight, v.small = (char *)(y = numbers(ns, 5));
-    conv_to_small(&v);
+    conv_to_small(NULL, &v);
     expect(y, r.to_small, ns);
     free(y);
     v.small = (char *)small, v.big = (char *)(y = numbers(nb, 5));
-    conv_to_big(&v);
+    conv_to_big(NULL, &v);
     expect(y, r.to_big, nb);
     free(y);
     v.big = (char *)big, v.weight = (char *)(y = numbers(nw, 5));
