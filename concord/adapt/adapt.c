@@ -60,16 +60,19 @@ bool is_module_class(struct py_file *f, uint32_t scope)
     return false;
 }
 
+bool is_device_value(struct slice text)
+{
+    bool cpu = slice_has(text, "\"cpu\"") || slice_has(text, "'cpu'");
+    return !cpu || slice_has(text, "current_accelerator()");
+}
+
 /* Assigned before the site and not to the CPU; parameters always. */
 static bool holds_device(const struct adapt_site *s, const struct py_binding *b)
 {
     if (b->kind == PYB_PARAM) return true;
     if (b->kind != PYB_ALIAS && b->kind != PYB_INSTANCE && b->kind != PYB_OTHER) return false;
     if (b->at.start >= s->ref->at.start) return false;
-    char *text = xstrndup(s->f->text + b->at.start, b->at.end - b->at.start);
-    bool cpu = strstr(text, "\"cpu\"") || strstr(text, "'cpu'");
-    free(text);
-    return !cpu;
+    return is_device_value((struct slice){s->f->text + b->at.start, b->at.end - b->at.start});
 }
 
 const char *device_variable(const struct adapt_site *s)
@@ -173,6 +176,13 @@ static bool enter_function(struct adapt_site *s)
     return !leave_whole(s);
 }
 
+/* Rules that move data, not names of devices. */
+static bool moves_data(enum adapt_rule_id rule)
+{
+    return rule == RULE_meets_tensor || rule == RULE_leaf_device || rule == RULE_factory ||
+           rule == RULE_module;
+}
+
 static void run_site(struct adapt_site *s)
 {
     for (int i = 0; i < RULE_COUNT; i++) {
@@ -181,7 +191,8 @@ static void run_site(struct adapt_site *s)
         bool fits = s->operation ? p == ADAPT_OPERATOR
                     : s->ref     ? p == ADAPT_NAME || (p == ADAPT_CALL && s->ref->call)
                                  : p == ADAPT_STRING;
-        if (fits && adapt_rules[i].run(s)) return;
+        if (!fits || (s->names_only && moves_data(s->rule))) continue;
+        if (adapt_rules[i].run(s)) return;
     }
 }
 

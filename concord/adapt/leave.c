@@ -86,24 +86,30 @@ static uint32_t expects_detach(struct py_file *f, struct py_span at)
 static const struct {
     uint32_t (*row)(struct py_file *f, struct py_span at); /* 0: not so here */
     const char *why;
+    bool data_only; /* names of devices may be changed all the same */
 } facts[] = {
-    {names_cpu, "the function names the CPU: moving the rest of it would mix devices"},
-    {uses_data_parallel, "DataParallel is for CUDA only: the function needs another way to run"},
+    {names_cpu, "the function names the CPU: moving what has no device of its own would mix devices", true},
+    {uses_data_parallel, "DataParallel is for CUDA only: the function needs another way to run", false},
     {watches_graph_die,
      "weak references tell here when an autograd graph dies: on a device the engine's own thread "
-     "holds it a moment longer, so the check would fail now and then; it stays on the CPU"},
+     "holds it a moment longer, so the check would fail now and then; it stays on the CPU",
+     false},
     {expects_detach,
      "the expected list names detach.default: the backend copies a saved output without asking the "
-     "dispatch mode, so that entry would be missing; it stays on the CPU"},
+     "dispatch mode, so that entry would be missing; it stays on the CPU",
+     false},
 };
 
 bool leave_whole(struct adapt_site *s)
 {
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+    bool whole = false;
+    s->names_only = false;
+    for (size_t i = 0; i < sizeof facts / sizeof *facts && !whole; i++) {
         uint32_t row = facts[i].row(s->f, s->span);
         if (!row) continue;
         adapt_leave(s, row, "%s", facts[i].why);
-        return true;
+        s->names_only |= facts[i].data_only;
+        whole = !facts[i].data_only;
     }
-    return false;
+    return whole;
 }

@@ -3,6 +3,7 @@
 #define CONCORD_ADAPT_PRIVATE_H
 
 #include "concord/adapt/adapt.h"
+#include "concord/patch/patch.h"
 
 struct call_arg {
     uint32_t start, end; /* the whole argument, white space at its ends left out */
@@ -50,6 +51,7 @@ struct adapt_site {
     uint32_t top;                        /* the outermost function */
     struct py_span span;                 /* what of it is adapted */
     bool shared;                         /* the function serves tests that are not adapted */
+    bool names_only;                     /* data that has no device stays where it is */
     bool shim;                           /* torch.cuda's functions and .cuda() are redirected at run time */
     call_args args;                      /* of a call */
 };
@@ -57,12 +59,16 @@ void adapt_edit_add(struct adapt_site *s, uint32_t start, uint32_t end, char *wi
 void adapt_leave(struct adapt_site *s, uint32_t row, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void adapt_note(struct adapt_site *s, uint32_t row, const char *text);
-/* Is the outermost function left to a person as a whole? Says why. */
+/* Is the outermost function left to a person as a whole? Says why, and sets names_only. */
 bool leave_whole(struct adapt_site *s);
 /* The name of a device variable that holds at the site, NULL if there is none. */
 const char *device_variable(const struct adapt_site *s);
 /* The decorator of an adapted function in which the place stands, NULL if there is none. */
 const struct py_decorator *decorator_around(const struct adapt_site *s, uint32_t at);
+/* Is a class of that name, the last before the place, a module without parameters, buffers and layers? */
+bool is_stateless_class(struct py_file *f, const char *name, uint32_t before);
+/* May a value assigned to a device variable be the device under test? */
+bool is_device_value(struct slice text);
 /* A class of this file that is a torch.nn.Module; scope UINT32_MAX: no. */
 bool is_module_class(struct py_file *f, uint32_t scope);
 

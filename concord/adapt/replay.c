@@ -1,5 +1,6 @@
 /* replay.c - hunks of existing patches through the rules. */
 #include "concord/adapt/replay.h"
+#include "concord/adapt/private.h"
 #include "concord/adapt/tokens.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static void see_line(struct view *v, struct slice s, bool added)
 {
     if (added && slice_starts(s, "from torch_npu.contrib import transfer_to_npu")) v->o.shim = true;
     if (slice_starts(s, "import torch_npu") || slice_starts(s, "from torch_npu")) v->imports = true;
-    if (slice_starts(s, "device_type = ") && !slice_has(s, "\"cpu\"")) v->o.variable = "device_type";
+    if (slice_starts(s, "device_type = ") && is_device_value(s)) v->o.variable = "device_type";
 }
 
 static void see_file(const struct patch *p, const struct patch_file *f, enum adapt_place place,
@@ -104,10 +105,12 @@ struct fragment {
     VEC(uint32_t) imported_at;  /* before this line of the old side */
     VEC(struct part) parts;
     uint32_t indent, old_start;
-    struct buf old;      /* the old side */
-    struct buf text;     /* of the old side, behind the prelude; empty when the file has it */
-    struct buf theirs;   /* the new side without imported */
-    const char *all;     /* text's, or the file's */
+    struct buf old;        /* the old side */
+    struct buf text;       /* of the old side, behind the prelude; empty when the file has it */
+    struct buf theirs;     /* the new side without imported */
+    struct py_file *model; /* of text, or the file's */
+    bool in_file;
+    const char *all;     /* its text */
     uint32_t head, tail; /* the old side is all[head, tail) */
     tokens a, b;
     uint32_t *to; /* a's token in b */
@@ -232,19 +235,19 @@ static void write_text(struct fragment *g)
         buf_add(&g->text, l->was.ptr, l->was.len);
         buf_addc(&g->text, '\n');
     }
-    g->all = buf_str(&g->text);
+    g->model = py_parse("hunk", buf_str(&g->text), g->text.len);
 }
 
-/* True: the file has it. */
-static bool place_hunk(struct fragment *g)
+static void place_hunk(struct fragment *g)
 {
     uint32_t at = find_in_file(g);
-    if (at == UINT32_MAX)
-        write_text(g);
+    g->in_file = at != UINT32_MAX;
+    if (g->in_file)
+        g->head = at, g->model = g->v->file;
     else
-        g->head = at, g->all = g->v->file->text;
+        write_text(g);
+    g->all = g->model->text;
     place_lines(g);
-    return at != UINT32_MAX;
 }
 
 static struct slice old_side(const struct fragment *g)
@@ -261,6 +264,12 @@ static bool differs(const struct token *a, const struct token *b)
 static const struct token *partner(const struct fragment *g, size_t i)
 {
     return g->to[i] == UINT32_MAX ? NULL : &g->b.ptr[g->to[i]];
+}
+
+static bool stateless_here(const char *name, const void *fragment)
+{
+    const struct fragment *g = fragment;
+    return is_stateless_class(g->model, name, g->tail);
 }
 
 /* What people did, token by token, and whether that was all. */
@@ -280,7 +289,7 @@ static void see_people(struct fragment *g)
         g->moved[i] = true;
         g->parts.ptr[g->lines.ptr[a->row].part].asked = true;
     }
-    tokens_drop_needless(&g->b, &g->a, g->to);
+    tokens_drop_needless(&g->b, &g->a, g->to, (struct needless){stateless_here, g});
     for (size_t i = 0; i < g->a.len; i++) any |= partner(g, i) && differs(&g->a.ptr[i], partner(g, i));
     g->mechanical = all && any;
 }
@@ -381,10 +390,13 @@ static bool layers_moved(const struct fragment *g, const struct adapt_edit *d)
 
 static enum replay_argument argue(const struct fragment *g, const struct adapt_edit *d, size_t token)
 {
-    if (d->rule == RULE_import) return g->v->imports ? REPLAY_unargued : REPLAY_no_import;
+    if (d->rule == RULE_import) return g->v->imports ? REPLAY_placed : REPLAY_no_import;
     if (token >= g->a.len) return REPLAY_unargued;
     if (g->to[token] == UINT32_MAX) return REPLAY_rewritten;
     if (layers_moved(g, d)) return REPLAY_layers;
+    if (g->v->o.shim && slice_has((struct slice){g->all + d->start, d->end - d->start}, "cuda"))
+        return REPLAY_shimmed;
+    if (g->v->o.shim && d->rule == RULE_guard) return REPLAY_shimmed;
     return neighbour_moved(g, token) ? REPLAY_omitted : REPLAY_unargued;
 }
 
@@ -427,7 +439,8 @@ static enum replay_verdict compare(const struct fragment *g, const struct adapt_
     write_ours(g, a->edits.ptr, a->edits.len, &text);
     tokens_read(slice_of(&text), g->v->o.device, &ours);
     uint32_t *to = xcalloc(g->a.len + 1, sizeof *to);
-    if (tokens_align(&g->a, &ours, to)) tokens_drop_needless(&ours, &g->a, to);
+    if (tokens_align(&g->a, &ours, to))
+        tokens_drop_needless(&ours, &g->a, to, (struct needless){stateless_here, g});
     free(to);
     bool all = imports == g->imported.len;
     enum replay_verdict v = all && tokens_same(&ours, &g->b, true)    ? REPLAY_exact
@@ -454,6 +467,7 @@ static void fragment_free(struct fragment *g)
     vec_free(&g->imported);
     vec_free(&g->imported_at);
     vec_free(&g->parts);
+    if (!g->in_file) py_free(g->model);
     buf_free(&g->old);
     buf_free(&g->text);
     buf_free(&g->theirs);
@@ -523,19 +537,18 @@ static struct py_span whole_function(const struct py_file *f, struct py_span par
     return all;
 }
 
-static void adapt_parts(struct fragment *g, bool in_file, struct adapt_result *a)
+static void adapt_parts(struct fragment *g, struct adapt_result *a)
 {
     struct view *v = g->v;
     VEC(struct py_span) spans = {0};
     for (size_t i = 0; i < g->parts.len; i++)
         if (g->parts.ptr[i].asked)
             *vec_push(&spans) =
-                in_file ? whole_function(v->file, g->parts.ptr[i].span) : g->parts.ptr[i].span;
-    struct py_file *f = in_file ? v->file : py_parse("hunk", g->all, g->text.len);
-    bool imports = v->expected && (in_file || shows_place(g));
-    adapt_fragment(f, spans.ptr, spans.len, &v->o, imports, a);
+                g->in_file ? whole_function(v->file, g->parts.ptr[i].span) : g->parts.ptr[i].span;
+    bool imports = v->expected && (g->in_file || shows_place(g));
+    adapt_fragment(g->model, spans.ptr, spans.len, &v->o, imports, a);
     for (size_t i = 0; i < a->edits.len; i++) a->edits.ptr[i].scope = "";
-    if (!in_file) py_free(f), put_import_first(g, a);
+    if (!g->in_file) put_import_first(g, a);
     keep_inside(g, a);
     for (size_t i = 0; i < a->edits.len; i++) v->expected &= a->edits.ptr[i].rule != RULE_import;
     if (a->edits.len) qsort(a->edits.ptr, a->edits.len, sizeof *a->edits.ptr, by_start);
@@ -548,10 +561,10 @@ static void replay_hunk(const struct patch *p, const struct hunk *h, struct view
     struct adapt_result a;
     read_hunk(&g, p, h);
     find_parts(&g);
-    bool in_file = place_hunk(&g);
-    r->seen += in_file;
+    place_hunk(&g);
+    r->seen += g.in_file;
     see_people(&g);
-    adapt_parts(&g, in_file, &a);
+    adapt_parts(&g, &a);
     struct replay_hunk *out = vec_push(&r->hunks);
     out->line = h->line + 1;
     judge(&g, &a, r, out);

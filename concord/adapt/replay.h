@@ -42,6 +42,8 @@ extern const char *const replay_verdict_texts[REPLAY_VERDICT_COUNT];
     X(rewritten, "people wrote the statement anew; the edit puts the old one on the device")                 \
     X(layers, "people moved the layers where the class makes them, not the instance")                        \
     X(omitted, "people moved one operand of the expression and left this one on the CPU: devices mix")       \
+    X(shimmed, "people left the name to the transfer shim that they import, which redirects it")             \
+    X(placed, "people import the backend at another place than the branch's other patches do")               \
     X(no_import, "people use the device and import its backend nowhere in the file")
 
 enum replay_argument {

@@ -446,17 +446,22 @@ static bool has_state(struct py_file *f, const struct py_ref *r, int depth)
     const char *leaf = leaf_of(resolved);
     bool container =
         !strcmp(leaf, "Sequential") || !strcmp(leaf, "ModuleList") || !strcmp(leaf, "ModuleDict");
-    if (container && is_torch_module(resolved)) {
-        call_args a = {0};
-        call_split(f, r->args, &a);
-        bool state = false; /* what is handed over by name was made, and so moved, somewhere else */
-        for (size_t i = 0; i < a.len && !state; i++)
-            state = span_has_state(f, (struct py_span){a.ptr[i].start, a.ptr[i].end, 0}, depth + 1);
-        vec_free(&a);
-        return state;
-    }
     uint32_t class = class_called(f, resolved);
-    return class != UINT32_MAX ? class_has_state(f, class, depth + 1) : has_parameters(resolved);
+    /* What is handed over by name was made, and so moved, somewhere else. */
+    if ((container && is_torch_module(resolved)) || class != UINT32_MAX)
+        return span_has_state(f, r->args, depth + 1) ||
+               (class != UINT32_MAX && class_has_state(f, class, depth + 1));
+    return has_parameters(resolved);
+}
+
+bool is_stateless_class(struct py_file *f, const char *name, uint32_t before)
+{
+    uint32_t class = UINT32_MAX;
+    for (uint32_t i = 1; i < f->scopes.len; i++)
+        if (f->scopes.ptr[i].kind == PY_CLASS && f->scopes.ptr[i].at.start < before &&
+            !strcmp(f->scopes.ptr[i].name, name))
+            class = i;
+    return class != UINT32_MAX && is_module_class(f, class) && !class_has_state(f, class, 0);
 }
 
 /* Is the call an argument, at any depth, of another that makes a module? */

@@ -437,12 +437,15 @@ static size_t skip_layer(const tokens *b, size_t i)
 
 static void drop_in_layers(tokens *b, const bool *kept)
 {
-    for (size_t i = 0; i < b->len; i++)
-        for (size_t end = skip_layer(b, i); i < end; i++)
-            if (b->ptr[i].mark && !kept[i]) drop(&b->ptr[i]);
+    for (size_t i = 0; i < b->len;) {
+        size_t end = skip_layer(b, i);
+        for (size_t k = i; k < end; k++)
+            if (b->ptr[k].mark && !kept[k]) drop(&b->ptr[k]);
+        i = end > i ? end : i + 1;
+    }
 }
 
-void tokens_drop_needless(tokens *b, const tokens *was, const uint32_t *to)
+void tokens_drop_needless(tokens *b, const tokens *was, const uint32_t *to, struct needless n)
 {
     struct buf name = BUF_INIT;
     bool *kept = xcalloc(b->len + 1, sizeof *kept);
@@ -454,7 +457,8 @@ void tokens_drop_needless(tokens *b, const tokens *was, const uint32_t *to)
         size_t from = opening(b, i);
         if (from == b->len) continue;
         callee(b, from, &name);
-        if (str_ends(buf_str(&name), "_like") || is_stateless(buf_str(&name))) {
+        if (str_ends(buf_str(&name), "_like") || is_stateless(buf_str(&name)) ||
+            (n.stateless && n.stateless(buf_str(&name), n.context))) {
             if (!kept[i]) drop(k);
         } else if (is_module_name(buf_str(&name))) {
             for (size_t inner = from + 1; inner < i; inner++)

@@ -34,7 +34,11 @@ bool tokens_same(const tokens *a, const tokens *b, bool spelling);
  * makes it
  * (`self.x = ...`), which moves with the instance. was: the text before the edit, laid beside by to; what
  * it has already is kept. */
-void tokens_drop_needless(tokens *b, const tokens *was, const uint32_t *to);
+struct needless {
+    bool (*stateless)(const char *name, const void *context); /* of a class that is not torch.nn's */
+    const void *context;
+};
+void tokens_drop_needless(tokens *b, const tokens *was, const uint32_t *to, struct needless n);
 
 /* Longest common subsequence of alike tokens: to[i] is the partner in b of token i of a, UINT32_MAX for none.
  * False (and no partner at all) for texts too long to compare. */

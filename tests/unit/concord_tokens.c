@@ -71,7 +71,7 @@ static void expect_marks(const char *before, const char *after, size_t marks)
     uint32_t *to = calloc(a.len + 1, sizeof *to);
     assert_true(tokens_align(&a, &b, to));
     for (size_t i = 0; i < a.len; i++) assert_int_equal(to[i], i);
-    tokens_drop_needless(&b, &a, to);
+    tokens_drop_needless(&b, &a, to, (struct needless){0});
     size_t n = 0;
     for (size_t i = 0; i < b.len; i++) n += b.ptr[i].mark != NULL;
     if (n != marks) fail_msg("%s: %zu marks, not %zu", after, n, marks);
@@ -113,7 +113,7 @@ static void test_pieces(void **state)
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         tokens t;
         read_text(pieces[i], &t);
-        tokens_drop_needless(&t, NULL, NULL);
+        tokens_drop_needless(&t, NULL, NULL, (struct needless){0});
         tokens_free(&t);
     }
 }
