@@ -161,13 +161,24 @@ static void say_guards(struct adapt_site *s)
     }
 }
 
+/* The body needs no edit; a guard may still keep the test off the device. */
+static bool keep_decorators(struct adapt_site *s)
+{
+    const struct py_scope *scope = &s->f->scopes.ptr[s->top];
+    size_t n = scope->decorators.len;
+    if (!n || s->o->configs) return false;
+    s->span = (struct py_span){scope->at.start, scope->decorators.ptr[n - 1].at.end, scope->at.row};
+    s->names_only = true;
+    return true;
+}
+
 /* Rules for whole tests come first; false: nothing of the function is to be edited. */
 static bool enter_function(struct adapt_site *s)
 {
     uint32_t row = s->f->scopes.ptr[s->top].at.row;
     for (int i = 0; i < RULE_COUNT; i++) {
         s->rule = (enum adapt_rule_id)i;
-        if (adapt_rules[i].pattern == ADAPT_TEST && adapt_rules[i].run(s)) return false;
+        if (adapt_rules[i].pattern == ADAPT_TEST && adapt_rules[i].run(s)) return keep_decorators(s);
     }
     if (is_cpu_only(s->f, s->top)) {
         adapt_note(s, row, "the test is for the CPU only");
@@ -253,6 +264,68 @@ static bool imports_shim(const struct py_file *f)
     return false;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct adapt_edit *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Leaves out the edits that are not accepted. */
+static void ask(struct adapt_site *s)
+{
+    struct adapt_result *r = s->r;
+    size_t n = 0;
+    if (r->edits.len) qsort(r->edits.ptr, r->edits.len, sizeof *r->edits.ptr, by_place);
+    for (size_t i = 0; i < r->edits.len; i++) {
+        struct adapt_edit d = r->edits.ptr[i];
+        if (s->o->accept(s->f, &d, s->o->context)) {
+            r->edits.ptr[n++] = d;
+            continue;
+        }
+        *vec_push(&r->left) =
+            (struct adapt_left){d.row, d.scope, xformat("%s: not wanted", adapt_rules[d.rule].name)};
+        free(d.with);
+    }
+    r->edits.len = n;
+}
+
+static bool uses_variable(const struct adapt_result *r)
+{
+    for (size_t i = 0; i < r->edits.len; i++)
+        if (strstr(r->edits.ptr[i].with, "device_type")) return true;
+    return false;
+}
+
+/* The helper style's variable is set behind the import, unless the file has it. */
+static char *helper_lines(const struct adapt_site *s)
+{
+    for (size_t i = 0; i < s->f->bindings.len; i++)
+        if (!s->f->bindings.ptr[i].scope && !strcmp(s->f->bindings.ptr[i].name, "device_type")) return NULL;
+    const char *lines = s->o->import_lines;
+    char *import = lines ? xstrdup(lines) : xformat("import %s\n", s->o->import);
+    char *all = xformat("%sdevice_type = \"%s\"\n", import, s->o->device);
+    free(import);
+    return all;
+}
+
+static void run_rules(struct adapt_site *s, const uint8_t *mark)
+{
+    struct adapt_options o = *s->o;
+    char *lines = NULL;
+    if (o.style == ADAPT_HELPER) {
+        lines = helper_lines(s);
+        bool set = !lines || !imports_backend(s->f, o.import); /* it is set where the import is added */
+        if (set) o.variable = "device_type";
+    }
+    s->o = &o;
+    run_functions(s, mark);
+    if (o.accept) ask(s);
+    if (lines && uses_variable(s->r)) o.import_lines = lines;
+    if (s->r->edits.len) run_file(s);
+    s->o = NULL;
+    free(lines);
+}
+
 int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, const struct adapt_options *o,
                  struct adapt_result *r, struct err *e)
 {
@@ -263,8 +336,7 @@ int adapt_source(struct py_file *f, const char *const *tests, size_t ntests, con
     if (f->error_row)
         adapt_leave(&s, f->error_row, "%s", f->note);
     else
-        run_functions(&s, mark);
-    if (r->edits.len) run_file(&s);
+        run_rules(&s, mark);
     free(mark);
     vec_free(&s.args);
     struct py_edit *edits = xcalloc(r->edits.len + 1, sizeof *edits);

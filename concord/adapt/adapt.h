@@ -43,6 +43,7 @@ enum adapt_style {
     ADAPT_METHOD,  /* torch.ones(3).npu() */
     ADAPT_KEYWORD, /* torch.ones(3, device="npu") */
     ADAPT_TO,      /* torch.ones(3).to("npu") */
+    ADAPT_HELPER,  /* torch.ones(3).to(device_type), which is set behind the import */
     ADAPT_STYLES
 };
 /* Where the backend's import goes. Branches differ, and do so consistently. */
@@ -54,6 +55,7 @@ enum adapt_place {
 };
 extern const char *const adapt_place_names[ADAPT_PLACES];
 
+struct adapt_edit;
 struct adapt_options {
     enum adapt_style style;
     const char *device; /* "npu": the device's name and the method that moves to it */
@@ -61,7 +63,13 @@ struct adapt_options {
     bool shim;          /* torch_npu.contrib's transfer_to_npu is imported, where the text does not show it */
     enum adapt_place place;
     const char *variable; /* a device variable of the module where the text does not show it; NULL: none */
+    const char *guard;    /* the decorator that takes onlyCUDA's place */
+    const strings *functions; /* names of torch.cuda that the device's module has too, NULL: the NPU's */
+    bool configs;             /* the release has set_test_configs */
     const char *import_lines; /* all lines to import, NULL: "import torch_npu\n" */
+    /* Asked before an edit is made, in the file's order; NULL: every edit is made. */
+    bool (*accept)(const struct py_file *f, const struct adapt_edit *d, void *context);
+    void *context;
 };
 extern const struct adapt_options adapt_defaults;
 

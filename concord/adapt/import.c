@@ -71,7 +71,7 @@ static uint32_t at_the_top(const struct py_file *f)
 }
 
 /* The shim stands on lines of its own and is no sign of the backend's own import. */
-static bool imports_backend(const struct py_file *f, const char *backend)
+bool imports_backend(const struct py_file *f, const char *backend)
 {
     for (size_t i = 0; i < f->imports.len; i++)
         if (f->imports.ptr[i].scope == 0 && !strcmp(f->imports.ptr[i].module, backend)) return true;

@@ -59,6 +59,7 @@ void adapt_edit_add(struct adapt_site *s, uint32_t start, uint32_t end, char *wi
 void adapt_leave(struct adapt_site *s, uint32_t row, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void adapt_note(struct adapt_site *s, uint32_t row, const char *text);
+bool imports_backend(const struct py_file *f, const char *backend);
 /* Is the outermost function left to a person as a whole? Says why, and sets names_only. */
 bool leave_whole(struct adapt_site *s);
 /* The name of a device variable that holds at the site, NULL if there is none. */

@@ -15,10 +15,10 @@ static_assert(sizeof adapt_rules / sizeof *adapt_rules == RULE_COUNT, "one row a
 
 const char *const adapt_pattern_names[ADAPT_PATTERNS] = {"call",   "name", "operation",
                                                          "string", "file", "test"};
-const char *const adapt_style_names[ADAPT_STYLES] = {"method", "keyword", "to"};
+const char *const adapt_style_names[ADAPT_STYLES] = {"inline", "keyword", "to", "helper"};
 const char *const adapt_place_names[ADAPT_PLACES] = {"behind torch.testing", "behind torch", "top"};
-const struct adapt_options adapt_defaults = {ADAPT_METHOD,         "npu", "torch_npu", false,
-                                             ADAPT_BEHIND_TESTING, NULL,  NULL};
+const struct adapt_options adapt_defaults = {
+    .device = "npu", .import = "torch_npu", .guard = "onlyPRIVATEUSE1"};
 
 /* device="npu", or device=device where a variable is at hand. */
 static char *device_keyword(const struct adapt_site *s)
@@ -42,6 +42,14 @@ static void add_keyword(struct adapt_site *s, char *keyword)
     free(keyword);
 }
 
+static const char *generic_reason(const struct adapt_site *s)
+{
+    return s->o->configs
+               ? "the class is instantiated per device type: its tests run on the device as they are; what "
+                 "must differ is told to PrivateUse1TestBase.set_test_configs, not patched"
+               : adapt_rules[s->rule].reason;
+}
+
 bool rule_device_generic(struct adapt_site *s)
 {
     const struct py_file *f = s->f;
@@ -54,9 +62,17 @@ bool rule_device_generic(struct adapt_site *s)
         call_split(f, r->args, &a);
         bool found = a.len && text_is(f, a.ptr[0].start, a.ptr[0].end, f->scopes.ptr[class].name);
         vec_free(&a);
-        if (found) adapt_note(s, f->scopes.ptr[s->top].at.row, adapt_rules[s->rule].reason);
+        if (found) adapt_note(s, f->scopes.ptr[s->top].at.row, generic_reason(s));
         if (found) return true;
     }
+    return false;
+}
+
+static bool module_has(const struct adapt_options *o, const char *name)
+{
+    if (!o->functions) return npu_has(name);
+    for (size_t i = 0; i < o->functions->len; i++)
+        if (!strcmp(o->functions->ptr[i], name)) return true;
     return false;
 }
 
@@ -65,7 +81,7 @@ bool rule_torch_cuda(struct adapt_site *s)
     const char *chain = s->ref->chain;
     if (s->shim || !str_starts(chain, "torch.cuda.")) return false;
     const char *name = chain + strlen("torch.cuda.");
-    if (npu_has(name)) {
+    if (module_has(s->o, name)) {
         uint32_t at = s->ref->at.start + (uint32_t)strlen("torch.");
         if (!memcmp(s->f->text + at, "cuda", 4)) {
             adapt_edit_add(s, at, at + 4, xstrdup(s->o->device));

@@ -150,12 +150,11 @@ static bool is_imported_already(const struct adapt_site *s, const char *name)
 /* @onlyCUDA: the decorator's sibling for the device, imported beside it. */
 static bool change_only_cuda(struct adapt_site *s)
 {
-    static const char sibling[] = "onlyPRIVATEUSE1";
+    const char *sibling = s->o->guard;
     if (strcmp(leaf_of(s->ref->chain), "onlyCUDA") != 0) return false;
     uint32_t at = strchr(s->ref->chain, '.') ? UINT32_MAX : imported_at(s->f, "onlyCUDA");
-    if (!is_imported_already(s, sibling)) {
-        if (at != UINT32_MAX) adapt_edit_add(s, at + 8, at + 8, xformat(", %s", sibling));
-    }
+    if (at != UINT32_MAX && !is_imported_already(s, sibling))
+        adapt_edit_add(s, at + 8, at + 8, xformat(", %s", sibling));
     adapt_edit_add(s, s->ref->at.end - 8, s->ref->at.end, xstrdup(sibling));
     return true;
 }
