@@ -136,7 +136,7 @@ static void send_all(struct job *j, bool push, bool *done)
     for (size_t i = 0; i < j->c.releases.len; i++) {
         struct entry en;
         struct err e;
-        if (!push && !done[i]) continue;
+        if ((!push && !done[i]) || steps_nothing(&j->steps, &j->c.releases.ptr[i])) continue;
         done[i] = !prepare(j, &j->c.releases.ptr[i], &en, &e) && !send_one(j, &en, push, &e);
         if (!done[i]) {
             fprintf(stderr, "concord: %s: %s\n", j->c.releases.ptr[i].branch, e.text);
@@ -168,6 +168,7 @@ static int show_all(struct job *j)
     for (size_t i = 0; i < j->c.releases.len; i++) {
         struct entry en;
         struct err e;
+        if (steps_nothing(&j->steps, &j->c.releases.ptr[i])) continue;
         if (prepare(j, &j->c.releases.ptr[i], &en, &e)) return err_report(&e);
         show(j, &en);
         buf_free(&en.body);

@@ -31,6 +31,12 @@ const char *fact_text(const json_t *body, const char *key)
     return text ? text : "";
 }
 
+void fact_append(json_t *array, json_t *value)
+{
+    if (!value || json_array_append_new(array, value))
+        die("a fact holds text that is not UTF-8: it cannot be recorded");
+}
+
 void fact_digest(const json_t *body, char out[65])
 {
     char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);

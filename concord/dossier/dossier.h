@@ -36,6 +36,8 @@ char *dossier_path(const struct dossier *d, const char *fmt, ...) __attribute__(
 
 /* The text of a member, "" when there is none. */
 const char *fact_text(const json_t *body, const char *key);
+/* Takes value. Ends the program when it is NULL: a fact that cannot be written is not left out in silence. */
+void fact_append(json_t *array, json_t *value);
 /* Everything that holds text or numbers, as one canonical digest. */
 void fact_digest(const json_t *body, char out[65]);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { FIXED_TIME = 315532800 }; /* 1980-01-01, the oldest that every unpacker shows */
 static const int64_t largest = (int64_t)1 << 32;
@@ -80,6 +81,7 @@ static int get_one(struct archive *a, struct archive_entry *entry, pack_files *f
                    struct err *e)
 {
     const char *name = archive_entry_pathname(entry), *below = name ? below_folder(name) : NULL;
+    if (archive_entry_filetype(entry) == AE_IFDIR) return 0;
     int64_t size = archive_entry_size(entry);
     if (!below || archive_entry_filetype(entry) != AE_IFREG || size < 0 || size > largest)
         return err_set(e, "%s: entry '%.80s' is not a file of an evidence archive", path, name ? name : "");
@@ -90,6 +92,63 @@ static int get_one(struct archive *a, struct archive_entry *entry, pack_files *f
     if (n != size) return archive_fail(a, path, e);
     f->data.len = (size_t)size;
     f->data.ptr[size] = '\0';
+    return 0;
+}
+
+/* Deflate with no flags and no time, on Unix: what archive_put asks for. */
+static bool header_as_written(const struct buf *data)
+{
+    static const unsigned char fixed[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0};
+    const unsigned char *p = (const unsigned char *)data->ptr;
+    return data->len > 18 && !memcmp(p, fixed, sizeof fixed) && (p[8] == 0 || p[8] == 2 || p[8] == 4) &&
+           p[9] == 3;
+}
+
+enum { GZIP_HEADER = 10, GZIP_TRAILER = 8 };
+
+static uint32_t little_endian(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Inflates what lies between header and trailer, and compares both of the trailer's sums. Bits that the last
+ * byte does not use must be zero, so that no bit of the file is free. */
+static const char *inflate_whole(const struct buf *data)
+{
+    unsigned char scratch[65536];
+    const unsigned char *start = (const unsigned char *)data->ptr;
+    z_stream z = {0};
+    if (data->len < GZIP_HEADER + GZIP_TRAILER || inflateInit2(&z, -15) != Z_OK) return "too short";
+    z.next_in = (unsigned char *)start + GZIP_HEADER;
+    z.avail_in = (uInt)(data->len - GZIP_HEADER);
+    uLong sum = crc32(0, NULL, 0);
+    unsigned spare = 0;
+    int rc = Z_OK;
+    while (rc == Z_OK) {
+        z.next_out = scratch;
+        z.avail_out = sizeof scratch;
+        rc = inflate(&z, Z_BLOCK); /* which tells the unused bits at the end of the last block */
+        if ((z.data_type & 192) == 192) spare = (unsigned)z.data_type & 7;
+        sum = crc32(sum, scratch, (uInt)(sizeof scratch - z.avail_out));
+    }
+    const unsigned char *trailer = start + GZIP_HEADER + z.total_in;
+    uint32_t length = (uint32_t)z.total_out;
+    bool rest = z.avail_in != GZIP_TRAILER, free_bits = spare && trailer[-1] >> (8 - spare);
+    inflateEnd(&z);
+    if (rc != Z_STREAM_END || free_bits) return "damaged";
+    if (rest) return "has bytes after its end, or lacks some";
+    return little_endian(trailer) == sum && little_endian(trailer + 4) == length
+               ? ""
+               : "damaged: its check sum does not hold";
+}
+
+int archive_check(const char *path, const char **fault, struct err *e)
+{
+    struct buf data = BUF_INIT;
+    if (file_read(path, &data, e)) return -1;
+    *fault = data.len >= (size_t)largest ? "larger than an evidence archive may be" : inflate_whole(&data);
+    if (!**fault && !header_as_written(&data)) *fault = "its gzip header is not as it was written";
+    buf_free(&data);
     return 0;
 }
 

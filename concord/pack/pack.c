@@ -200,8 +200,11 @@ int pack_verify(const char *path, const char *signers, struct pack_verdict *v, s
 {
     pack_files files = {0};
     struct map hashes = {0};
+    const char *damage = "";
     *v = (struct pack_verdict){0};
-    int status = archive_get(path, &files, e);
+    int status = archive_check(path, &damage, e);
+    if (!status) status = archive_get(path, &files, e);
+    if (*damage) fault(v, path, damage);
     const struct buf *manifest = status ? NULL : find(&files, PACK_MANIFEST);
     if (!status && !manifest)
         status = err_set(e, "%s: no %s in it: not an evidence archive", path, PACK_MANIFEST);

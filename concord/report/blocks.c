@@ -202,8 +202,9 @@ static void put_file(const struct page *p, const json_t *file, const char *relea
     buf_adds(p->out, "- ");
     put_code(p, fact_text(file, "patch"));
     if (json_is_true(json_object_get(file, "existing")))
-        buf_addf(p->out, ": %lld %s\n\n", (long long)json_integer_value(json_object_get(file, "kept")),
-                 say(p, W_KEPT_HUNKS));
+        buf_addf(p->out, ": %lld %s, %lld %s\n\n",
+                 (long long)json_integer_value(json_object_get(file, "kept")), say(p, W_KEPT_HUNKS),
+                 (long long)json_integer_value(json_object_get(file, "redone")), say(p, W_REDONE_HUNKS));
     else
         buf_addf(p->out, ": %s\n\n", say(p, W_NEW_PATCH));
     put_rules(p, file);

@@ -193,9 +193,16 @@ bool check_locks(const struct report *r, struct buf *fact)
     return count_releases(r->record, locked, fact);
 }
 
+static bool case_on_hardware(const struct case_record *c, const struct case_marks *m)
+{
+    return m && c->kind == KIND_HARDWARE;
+}
+
 bool check_hardware(const struct report *r, struct buf *fact)
 {
-    return count_releases(r->record, on_hardware, fact);
+    bool releases = count_releases(r->record, on_hardware, fact);
+    buf_adds(fact, ", ");
+    return count_cases(r, any, case_on_hardware, fact) && releases;
 }
 
 /* The kinds of the cases too: a case may have run before its release moved to another device. */

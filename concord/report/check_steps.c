@@ -86,7 +86,7 @@ static bool patches_unchanged(const struct report *r, const char *release, const
     size_t i, made = json_array_size(json_object_get(dossier_get(r->dossier, "adapt", release), "files"));
     json_t *p;
     json_array_foreach(patches, i, p) if (!patch_unchanged(r, release, p)) return false;
-    return json_array_size(patches) > 0 && json_array_size(patches) == made;
+    return json_array_size(patches) == made;
 }
 
 bool check_patches(const struct report *r, struct buf *fact)

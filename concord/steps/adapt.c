@@ -47,8 +47,7 @@ static void job_free(struct job *j)
 
 static void add_place(json_t *list, uint32_t row, const char *scope, const char *reason)
 {
-    json_array_append_new(list,
-                          json_pack("{s:i, s:s, s:s}", "line", (int)row, "scope", scope, "reason", reason));
+    fact_append(list, json_pack("{s:i, s:s, s:s}", "line", (int)row, "scope", scope, "reason", reason));
 }
 
 static const struct patch_file *section_of(const struct patch *p, const char *path)
@@ -121,9 +120,8 @@ static json_t *edits_json(const struct job *j)
     for (size_t i = 0; i < j->r.edits.len; i++) {
         const struct adapt_edit *d = &j->r.edits.ptr[i];
         char *before = xstrndup(j->model->text + d->start, d->end - d->start);
-        json_array_append_new(edits, json_pack("{s:i, s:s, s:s, s:s, s:s}", "line", (int)d->row, "scope",
-                                               d->scope, "rule", adapt_rules[d->rule].name, "before", before,
-                                               "after", d->with));
+        fact_append(edits, json_pack("{s:i, s:s, s:s, s:s, s:s}", "line", (int)d->row, "scope", d->scope,
+                                     "rule", adapt_rules[d->rule].name, "before", before, "after", d->with));
         free(before);
     }
     return edits;
@@ -144,9 +142,9 @@ static json_t *file_json(const struct job *j)
 {
     char sha[65];
     sha256_hex(buf_str(&j->text), j->text.len, sha);
-    return json_pack("{s:s, s:s, s:b, s:i, s:s, s:o, s:O, s:O}", "file", j->file, "patch", j->patch,
-                     "existing", j->existing, "kept", (int)j->merged.kept, "sha256", sha, "edits",
-                     edits_json(j), "left", j->left, "notes", j->notes);
+    return json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:o, s:O, s:O}", "file", j->file, "patch", j->patch,
+                     "existing", j->existing, "kept", (int)j->merged.kept, "redone", (int)j->merged.rewritten,
+                     "sha256", sha, "edits", edits_json(j), "left", j->left, "notes", j->notes);
 }
 
 /* What the step collects over the files. */
@@ -171,10 +169,10 @@ static int adapt_one(struct steps *s, const struct campaign_release *release, st
     sums->left += json_array_size(j.left);
     if (!status && j.text.len) {
         status = write_patch(&j, e);
-        json_array_append_new(sums->files, file_json(&j));
+        fact_append(sums->files, file_json(&j));
     } else if (!status) {
-        json_array_append_new(sums->untouched,
-                              json_pack("{s:s, s:O, s:O}", "file", file, "left", j.left, "notes", j.notes));
+        fact_append(sums->untouched,
+                    json_pack("{s:s, s:O, s:O}", "file", file, "left", j.left, "notes", j.notes));
     }
     job_free(&j);
     return status;

@@ -171,7 +171,7 @@ static int read_files(const struct steps *s, const struct campaign_release *rele
 static json_t *branch_fact(const struct branch_request *q, const char *commit)
 {
     json_t *paths = json_array();
-    for (size_t i = 0; i < q->nfiles; i++) json_array_append_new(paths, json_string(q->files[i].path));
+    for (size_t i = 0; i < q->nfiles; i++) fact_append(paths, json_string(q->files[i].path));
     return json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", q->name, "base", q->base, "commit", commit,
                      "message", q->message, "files", paths);
 }
@@ -202,9 +202,19 @@ static int make_branch(struct steps *s, const struct report *r, const struct cam
     return status;
 }
 
+bool steps_nothing(const struct steps *s, const struct campaign_release *release)
+{
+    const json_t *adapt = dossier_get(&s->dossier, "adapt", release->torch_npu);
+    return adapt && !json_array_size(json_object_get(adapt, "files"));
+}
+
 int step_branch(struct steps *s, const struct campaign_release *release, json_t **body, struct err *e)
 {
     struct steps_model m;
+    if (steps_nothing(s, release)) {
+        steps_say("branch", release, "nothing to review: no patch file changes");
+        return STEP_OK;
+    }
     if (steps_model_open(s, &m, e)) return -1;
     int status = check_cells(&m.report, release, e);
     if (!status) status = check_boxes(&m.report, release, e);

@@ -25,7 +25,7 @@ json_t *inputs_audit(const struct steps *s, const struct campaign_release *relea
         char sha[65] = "",
              *path = dossier_path(&s->dossier, "patches/%s/%s", release->torch_npu, fact_text(file, "patch"));
         sha256_file(path, sha, NULL);
-        json_array_append_new(shas, json_string(sha));
+        fact_append(shas, json_string(sha));
         free(path);
     }
     return json_pack("{s:o, s:o}", "adapt", steps_fact_digest(s, "adapt", release), "patches", shas);
@@ -45,11 +45,10 @@ static json_t *findings_json(const struct findings *now, const struct findings *
         const struct finding *f = &now->list.ptr[i];
         bool inherited = found_before(base, f);
         *errors += !inherited && f->rule->severity == SEVERITY_ERROR;
-        json_array_append_new(all,
-                              json_pack("{s:s, s:s, s:i, s:s, s:s, s:b, s:{s:s, s:s}}", "rule", f->rule->name,
-                                        "severity", severity_names[f->rule->severity], "line", (int)f->line,
-                                        "message", f->message, "fingerprint", f->print, "inherited",
-                                        inherited, "mend", "en", f->rule->mend_en, "zh", f->rule->mend_zh));
+        fact_append(all, json_pack("{s:s, s:s, s:i, s:s, s:s, s:b, s:{s:s, s:s}}", "rule", f->rule->name,
+                                   "severity", severity_names[f->rule->severity], "line", (int)f->line,
+                                   "message", f->message, "fingerprint", f->print, "inherited", inherited,
+                                   "mend", "en", f->rule->mend_en, "zh", f->rule->mend_zh));
     }
     return all;
 }
@@ -79,8 +78,8 @@ static int audit_file(struct steps *s, const struct campaign_release *release, c
     if (there < 0) status = -1;
     if (!status) {
         sha256_hex(buf_str(&now), now.len, sha);
-        json_array_append_new(patches, json_pack("{s:s, s:s, s:o}", "patch", patch, "sha256", sha, "findings",
-                                                 findings_json(&found, &old, errors)));
+        fact_append(patches, json_pack("{s:s, s:s, s:o}", "patch", patch, "sha256", sha, "findings",
+                                       findings_json(&found, &old, errors)));
     }
     audit_findings_free(&found);
     audit_findings_free(&old);
@@ -149,7 +148,7 @@ int step_docs(struct steps *s, const struct campaign_release *release, json_t **
     bool there = !doc_load(&set, s->clone, fact_text(base, "commit"), release->torch, &why);
     for (size_t a = 0; there && a < s->campaign->apis.len; a++) {
         bool yes;
-        json_array_append_new(rows, doc_json(&set, s->campaign->apis.ptr[a], family_of(s->campaign), &yes));
+        fact_append(rows, doc_json(&set, s->campaign->apis.ptr[a], family_of(s->campaign), &yes));
         good += yes;
     }
     steps_say("docs", release, "%zu of %zu APIs documented as supported%s%s", good, s->campaign->apis.len,

@@ -36,12 +36,12 @@ int step_report(struct steps *s, const struct campaign_release *release, json_t 
 {
     struct run_record record;
     (void)release;
-    (void)body;
     char *dir = dossier_path(&s->dossier, "report");
     int status = steps_load_run(s, &record, e);
     if (!status) {
         status = report_write(&record, &s->dossier, &s->campaign->languages, dir, e);
         run_record_free(&record);
+        if (!status) *body = json_pack("{s:s}", "folder", dir);
     }
     free(dir);
     return status;
@@ -72,8 +72,11 @@ int step_review(struct steps *s, const struct campaign_release *release, json_t 
     struct steps_model m;
     struct buf template = BUF_INIT, text = BUF_INIT;
     char *path = dossier_path(&s->dossier, "report/review-%s.md", release->torch_npu);
+    if (steps_nothing(s, release) || steps_model_open(s, &m, e)) {
+        free(path);
+        return steps_nothing(s, release) ? STEP_OK : -1;
+    }
     char *title = steps_title(s->campaign);
-    if (steps_model_open(s, &m, e)) return -1;
     int status = read_template(s, release, &template, e);
     if (!status) {
         const struct review_request q = {&m.report,

@@ -1,6 +1,7 @@
 /* sources.c - the first steps: the target branch, and the upstream tests that cover the APIs. */
 #include "concord/forge/branch.h"
 #include "concord/patch/source.h"
+#include "concord/scan/index.h"
 #include "concord/scan/scan.h"
 #include "concord/steps/steps.h"
 
@@ -43,16 +44,20 @@ json_t *inputs_scan(const struct steps *s, const struct campaign_release *releas
     return inputs;
 }
 
-static json_t *test_json(const struct scan_test *t, const struct scan_api *apis)
+static json_t *test_json(const char *prefix, const struct scan_test *t, const struct scan_api *apis)
 {
     json_t *sites = json_array();
-    const char *coverage = t->indirect ? "indirect" : t->match >= SCAN_RECEIVER ? "weak" : "direct";
-    for (size_t i = 0; i < t->rows.len; i++) json_array_append_new(sites, json_integer(t->rows.ptr[i]));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:b, s:i, s:s, s:s, s:b}", "api",
-                     apis[t->api].name, "file", t->file, "test", t->id, "row", (int)t->row, "sites", sites,
-                     "coverage", coverage, "path", t->path, "match", scan_match_names[t->match], "tensors",
-                     t->tensors, "backward_row", (int)t->backward_row, "asserts", t->asserts, "keeps_off",
-                     t->keeps_off, "device_generic", t->device_generic);
+    char *file = xformat("%s%s", prefix, t->file);
+    for (size_t i = 0; i < t->rows.len; i++) fact_append(sites, json_integer(t->rows.ptr[i]));
+    json_t *j =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:b}", "api",
+                  apis[t->api].name, "file", file, "test", t->id, "row", (int)t->row, "end_row",
+                  (int)t->end_row, "sites", sites, "coverage", scan_coverage_names[scan_coverage_of(t)],
+                  "path", t->path ? t->path : "", "match", scan_match_names[t->match], "tensors", t->tensors,
+                  "backward_row", (int)t->backward_row, "asserts", t->asserts, "keeps_off", t->keeps_off,
+                  "params", t->params, "device_generic", t->device_generic);
+    free(file);
+    return j;
 }
 
 struct apis {
@@ -91,6 +96,12 @@ struct sums {
     json_t *tests;
 };
 
+static void add_tests(const char *prefix, const struct scan_file *f, const struct apis *a, struct sums *sums)
+{
+    for (size_t t = 0; t < f->tests.len; t++)
+        fact_append(sums->tests, test_json(prefix, &f->tests.ptr[t], a->list));
+}
+
 static int scan_one(struct source *src, const char *path, const struct apis *a, struct sums *sums,
                     struct err *e)
 {
@@ -101,23 +112,47 @@ static int scan_one(struct source *src, const char *path, const struct apis *a, 
     if (found > 0 && mentions(&text, a)) {
         sums->parsed++;
         scan_source(path, buf_str(&text), text.len, a->list, a->n, &f);
-        for (size_t t = 0; t < f.tests.len; t++)
-            json_array_append_new(sums->tests, test_json(&f.tests.ptr[t], a->list));
+        add_tests("", &f, a, sums);
         scan_file_free(&f);
     }
     buf_free(&text);
     return found < 0 ? -1 : 0;
 }
 
-static int scan_source_tree(struct source *src, const struct apis *a, struct sums *sums, struct err *e)
+/* Objects of a clone, an archive, a URL: file by file. */
+static int scan_objects(struct source *src, const struct apis *a, struct sums *sums, struct err *e)
 {
     strings paths = {0};
     int status = source_list(src, "test", &paths, e);
     for (size_t i = 0; !status && i < paths.len; i++)
         if (str_ends(paths.ptr[i], ".py")) status = scan_one(src, paths.ptr[i], a, sums, e);
     strings_free(&paths);
-    if (!status && !sums->files) status = err_set(e, "%s: no test files below test/", source_spec(src));
     return status;
+}
+
+/* A tree on disk: with its own torch/ for aliases and helpers, and the index. */
+static int scan_folder(const char *root, const struct apis *a, struct sums *sums, struct err *e)
+{
+    char *tests = path_join(root, "test"), *index = index_default_path();
+    const struct scan_spec spec = {.tests = tests, .source = root, .index = index};
+    struct scan_result r;
+    int status = scan_run(&spec, a->list, a->n, &r, e);
+    for (size_t i = 0; !status && i < r.files.len; i++) add_tests("test/", &r.files.ptr[i], a, sums);
+    if (!status) {
+        sums->files = r.nfiles;
+        sums->parsed = r.nparsed;
+        scan_result_free(&r);
+    }
+    free(index);
+    free(tests);
+    return status;
+}
+
+static int scan_any(const char *spec, struct source *src, const struct apis *a, struct sums *sums,
+                    struct err *e)
+{
+    int status = path_is_dir(spec) ? scan_folder(spec, a, sums, e) : scan_objects(src, a, sums, e);
+    return !status && !sums->files ? err_set(e, "%s: no test files below test/", spec) : status;
 }
 
 int step_scan(struct steps *s, const struct campaign_release *release, json_t **body, struct err *e)
@@ -127,7 +162,7 @@ int step_scan(struct steps *s, const struct campaign_release *release, json_t **
     char *spec = steps_upstream(s, release, e);
     struct source *src = spec ? source_open(spec, e) : NULL;
     int status = src ? parse_apis(s->campaign, &a, e) : -1;
-    if (src && !status) status = scan_source_tree(src, &a, &sums, e);
+    if (src && !status) status = scan_any(spec, src, &a, &sums, e);
     if (src) free_apis(&a);
     if (!status) {
         steps_say("scan", release, "%zu tests cover the APIs (%zu files, %zu parsed)",

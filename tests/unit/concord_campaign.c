@@ -43,9 +43,9 @@ static const struct {
     {"name: x\n", ":1:1: a campaign needs the key 'apis'"},
     {"name: x\nname: y\n", ":2:1: 'name' stands twice: first in line 1"},
     {"name: x\nrelease: []\n", ":2:1: unknown key 'release': did you mean 'releases'?"},
-    {"zzz: x\n",
-     ":1:1: unknown key 'zzz': expected one of name, apis, releases, upstream, plugin, device, executor, "
-     "tolerances, report"},
+    {"zzz: x\n", ":1:1: unknown key 'zzz': expected one of name, apis, releases, upstream, plugin, tests, "
+                 "family, review, device, executor, "
+                 "tolerances, report"},
     {"name:\n", ":1:6: expected a name of letters, digits, '-', '_' and '.', found nothing"},
     {"name: a/b\n", ":1:7: expected a name of letters, digits, '-', '_' and '.', found 'a/b'"},
     {"apis: torch.a\n", ":1:7: expected a list with at least one API, found 'torch.a'"},

@@ -318,6 +318,8 @@ static void test_checklist(void **state)
     r.cases.ptr[5].state = CASE_PLANNED;
     assert_false(ticked(&r, "same_count"));
     for (size_t i = 0; i < r.releases.len; i++) r.releases.ptr[i].kind = KIND_HARDWARE;
+    assert_false(ticked(&r, "hardware")); /* its cases are not */
+    for (size_t i = 0; i < r.cases.len; i++) r.cases.ptr[i].kind = KIND_HARDWARE;
     assert_true(ticked(&r, "hardware"));
     run_record_free(&r);
     journal_close(j);
