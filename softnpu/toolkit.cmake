@@ -47,6 +47,14 @@ file(CREATE_LINK ../../../lib/acl.abi3.so ${TOOLKIT}/python/site-packages/acl.ab
 foreach(tool softnpu softnpu-smi)
   file(CREATE_LINK ../../bin/${tool} ${TOOLKIT}/bin/${tool} SYMBOLIC)
 endforeach()
+# The plugin's profiler runs msprof, and wants it and a msprof.py at the vendor's places below tools/.
+set(PROFILER ${TOOLKIT}/tools/profiler)
+add_executable(msprof tools/msprof.c)
+target_compile_options(msprof PRIVATE ${WARNING_FLAGS})
+set_target_properties(msprof PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROFILER}/bin)
+file(CREATE_LINK ../tools/profiler/bin/msprof ${TOOLKIT}/bin/msprof SYMBOLIC)
+file(WRITE ${PROFILER}/profiler_tool/analysis/msprof/msprof.py
+     "import os\nimport sys\n\nmsprof = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../bin/msprof')\nos.execv(msprof, [msprof, *sys.argv[1:]])\n")
 set(CANN_VERSION 9.1.0)
 foreach(package opp runtime compiler toolkit)
   file(WRITE ${TOOLKIT}/${package}/version.info "Version=${CANN_VERSION}\nversion_dir=${CANN_VERSION}\n")
@@ -55,4 +63,4 @@ file(WRITE ${TOOLKIT}/version.cfg "toolkit_running_version=[${CANN_VERSION}:${CA
 file(WRITE ${TOOLKIT}/ascend_toolkit_install.info
      "package_name=Ascend-cann-toolkit\nversion=${CANN_VERSION}\ninnerversion=softnpu-${PROJECT_VERSION}\narch=${CMAKE_SYSTEM_PROCESSOR}\nos=linux\n")
 configure_file(tools/set_env.sh.in ${TOOLKIT}/set_env.sh @ONLY)
-add_custom_target(toolkit ALL DEPENDS softnpu softnpu_launcher softnpu_smi ${SOFTNPU_ALIAS_TARGETS} ${PYACL_TARGET})
+add_custom_target(toolkit ALL DEPENDS softnpu softnpu_launcher softnpu_smi msprof ${SOFTNPU_ALIAS_TARGETS} ${PYACL_TARGET})

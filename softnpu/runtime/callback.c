@@ -33,7 +33,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     if (!s) return code;
     struct host_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtLaunchHostFunc: no memory");
-    *t = (struct host_task){{NULL, &host_kind}, fn, args};
+    *t = (struct host_task){{.kind = &host_kind}, fn, args};
     return rt_stream_queue(s, &t->task,
                            false); /* never inline: the function may take the launching thread's locks */
 }
@@ -169,7 +169,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *data, aclrtCallbackBlockTyp
                        "aclrtLaunchCallback: call aclrtSubscribeReport for the stream first");
     struct report_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclrtLaunchCallback: no memory");
-    *t = (struct report_task){{NULL, &report_kind}, fn, data, block == ACL_CALLBACK_BLOCK, thread};
+    *t = (struct report_task){{.kind = &report_kind}, fn, data, block == ACL_CALLBACK_BLOCK, thread};
     return rt_stream_queue(s, &t->task, false);
 }
 

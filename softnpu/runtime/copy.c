@@ -82,7 +82,7 @@ static int launch(const struct move *m, aclrtStream stream, const char *function
     }
     struct move_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
-    *t = (struct move_task){{NULL, m->src ? &copy_kind : &fill_kind}, *m};
+    *t = (struct move_task){{.kind = m->src ? &copy_kind : &fill_kind}, *m};
     return rt_stream_queue(s, &t->task, false);
 }
 

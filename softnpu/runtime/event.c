@@ -184,7 +184,7 @@ static int push(struct rt_stream *s, struct rt_event *e, const struct rt_task_ki
 {
     struct event_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", kind->name);
-    *t = (struct event_task){{NULL, kind}, e, generation, timeout_ms};
+    *t = (struct event_task){{.kind = kind}, e, generation, timeout_ms};
     atomic_fetch_add(&e->refs, 1);
     if (kind == &wait_kind && generation) atomic_fetch_add(&e->waiting, 1);
     return rt_stream_queue(s, &t->task, kind != &wait_kind);
@@ -432,7 +432,7 @@ static int push_value(void *dev, uint64_t value, uint32_t condition, aclrtStream
     if (!s) return code;
     struct value_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
-    *t = (struct value_task){{NULL, kind}, rt_kernel_ptr(dev), value, condition};
+    *t = (struct value_task){{.kind = kind}, rt_kernel_ptr(dev), value, condition};
     return rt_stream_queue(s, &t->task, kind == &write_kind);
 }
 

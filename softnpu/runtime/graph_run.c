@@ -34,7 +34,7 @@ static int run_node(struct rt_graph *g, struct rt_node *node)
 {
     if (!node->task) return 0;
     struct rt_task *t = node->group ? claim(g, node) : node->task;
-    int code = t->kind->run(t);
+    int code = rt_task_perform(t);
     if (node->group) release(g, node);
     return code;
 }
@@ -116,7 +116,7 @@ static void drop_execute(struct rt_task *task)
 }
 
 static const struct rt_task_kind execute_kind = {
-    .name = "graph", .run = run_execute, .drop = drop_execute, .no_capture = true};
+    .name = "graph", .run = run_execute, .drop = drop_execute, .no_capture = true, .no_record = true};
 
 #define GRAPH(g, handle)                                                                                     \
     struct rt_graph *g = rt_graph_of(handle);                                                                \
@@ -132,7 +132,7 @@ aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
     struct execute_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "aclmdlRIExecuteAsync: no memory");
     atomic_fetch_add(&g->refs, 1);
-    *t = (struct execute_task){{NULL, &execute_kind}, g};
+    *t = (struct execute_task){{.kind = &execute_kind}, g};
     return rt_stream_queue(s, &t->task, !g->heavy);
 }
 

@@ -248,7 +248,7 @@ aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, 
         return rt_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not captured", __func__);
     struct branch_task *t = malloc(sizeof *t + params.size * sizeof *t->branch);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", __func__);
-    *t = (struct branch_task){{NULL, &branch_kind}, c, params.type, params.size};
+    *t = (struct branch_task){{.kind = &branch_kind}, c, params.type, params.size};
     for (uint32_t i = 0; i < params.size; i++) {
         struct rt_graph *g = rt_graph_new(c->graph->device);
         if (!g) {

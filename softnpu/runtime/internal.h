@@ -129,6 +129,8 @@ struct rt_sink {
 _Atomic(struct rt_sink *) *rt_stream_sink(struct rt_stream *s);
 /* True while the stream's tasks become part of a graph. */
 bool rt_stream_captures(struct rt_stream *s);
+/* Runs a task of a graph on the stream that executes the graph. */
+int rt_task_perform(struct rt_task *task);
 struct rt_context *rt_stream_context(const struct rt_stream *s);
 struct rt_stream *rt_stream_new(struct rt_context *ctx, uint32_t priority, uint32_t flags);
 /* force: queued work is dropped and the running task is told to stop. */
@@ -137,6 +139,7 @@ void rt_stream_delete(struct rt_stream *s, bool force);
  * otherwise. */
 struct rt_stream *rt_stream_of(aclrtStream handle, const char *function, int *code);
 int rt_stream_device(const struct rt_stream *s);
+uint32_t rt_stream_number(const struct rt_stream *s);
 atomic_uint *rt_stream_limit(struct rt_stream *s);          /* cube, vector cores; 0: the device's */
 _Atomic(uint64_t) *rt_stream_reporter(struct rt_stream *s); /* thread subscribed to its callbacks, 0: none */
 void rt_stream_abort(struct rt_stream *s);

@@ -49,11 +49,13 @@ struct rt_task_kind {
     const char *(*label)(const struct rt_task *task);
     bool always;     /* runs although the stream has failed or was aborted (recording an event) */
     bool no_capture; /* cannot be part of a graph */
+    bool no_record;  /* not shown by the profiler */
 };
 /* Work on a stream: the first member of a struct that holds the rest. */
 struct rt_task {
     struct rt_task *next;
     const struct rt_task_kind *kind;
+    uint64_t launched; /* profiling: when the host asked for it (rt_profile_now), 0 otherwise */
 };
 /* Queues the task; stream NULL is the current context's default stream. small: a task so short that it may
  * run at once on the calling thread when the stream is idle (same order, no hand-over). Returns 0 or an

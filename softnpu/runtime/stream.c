@@ -9,6 +9,7 @@
 #include "softnpu/runtime/internal.h"
 #include "softnpu/runtime/fault.h"
 #include "softnpu/runtime/graph.h"
+#include "softnpu/runtime/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,10 @@ int rt_stream_device(const struct rt_stream *s)
 {
     return s->ctx->device;
 }
+uint32_t rt_stream_number(const struct rt_stream *s)
+{
+    return s->id;
+}
 atomic_uint *rt_stream_limit(struct rt_stream *s)
 {
     return s->limit;
@@ -115,13 +120,34 @@ static bool failed_for_good(const struct rt_stream *s)
     return atomic_load_explicit(&s->ctx->failure, memory_order_relaxed) != 0;
 }
 
+/* Events are not work, and the tasks of a graph are recorded one by one. */
+static bool is_recorded(const struct rt_task *t)
+{
+    return !t->kind->always && !t->kind->ready && !t->kind->no_record;
+}
+
+static int perform(struct rt_stream *s, struct rt_task *t)
+{
+    if (__builtin_expect(!atomic_load_explicit(&rt_profile_on, memory_order_relaxed), 1) || !is_recorded(t))
+        return t->kind->run(t);
+    uint64_t start = rt_profile_now();
+    int code = t->kind->run(t);
+    rt_profile_task(s, t, t->launched, start, rt_profile_now());
+    return code;
+}
+
+int rt_task_perform(struct rt_task *t)
+{
+    return current ? perform(current, t) : t->kind->run(t);
+}
+
 static int run_task(struct rt_stream *s, struct rt_task *t)
 {
     struct rt_stream *outer = current;
     bool always = t->kind->always;
     current = s;
     int code = 0;
-    if (always || !(failed_for_good(s) || atomic_load(&s->cancel))) code = t->kind->run(t);
+    if (always || !(failed_for_good(s) || atomic_load(&s->cancel))) code = perform(s, t);
     if (!always && rt_fault_any() && rt_fault_task()) code = rt_fault_task_code();
     note_result(s, code);
     t->kind->drop(t);
@@ -160,7 +186,8 @@ static void take_inline_blocking(struct rt_stream *s)
 
 bool rt_stream_enter(struct rt_stream *s)
 {
-    if (rt_fault_any() || failed_for_good(s) || atomic_load_explicit(&s->sink, memory_order_relaxed))
+    if (rt_fault_any() || failed_for_good(s) || atomic_load_explicit(&s->sink, memory_order_relaxed) ||
+        atomic_load_explicit(&rt_profile_on, memory_order_relaxed))
         return false;
     if (!take_inline(s)) {
         if (!rt_settings()->blocking || current == s) return false;
@@ -262,6 +289,8 @@ int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small)
 {
     struct rt_sink *sink = atomic_load_explicit(&s->sink, memory_order_acquire);
     if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task, small);
+    if (__builtin_expect(atomic_load_explicit(&rt_profile_on, memory_order_relaxed), 0))
+        task->launched = rt_profile_now();
     if (!task->kind->always && failed_for_good(s)) {
         task->kind->drop(task);
         return report_error(s, false);

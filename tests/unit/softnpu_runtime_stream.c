@@ -79,7 +79,7 @@ static const struct rt_task_kind noting_kind = {.name = "noting", .run = note, .
 static int push(aclrtStream s, int number, int result, bool small)
 {
     struct noting *n = malloc(sizeof *n);
-    *n = (struct noting){{NULL, &noting_kind}, number, result, false};
+    *n = (struct noting){{.kind = &noting_kind}, number, result, false};
     return rt_stream_push(s, &n->task, small);
 }
 
@@ -171,7 +171,7 @@ static void *push_many(void *s)
 {
     for (int i = 0; i < 2000; i++) {
         struct rt_task *t = malloc(sizeof *t);
-        *t = (struct rt_task){NULL, &exclusive_kind};
+        *t = (struct rt_task){.kind = &exclusive_kind};
         rt_stream_push(s, t, i % 2);
         if (i % 100 == 0) rt_stream_drain(s);
     }
@@ -579,7 +579,7 @@ static void hung_kernels_meet_the_time_limit(void **state)
     aclrtStream s = new_stream();
     assert_int_equal(aclrtSetOpExecuteTimeOutWithMs(30), 0);
     struct rt_task *t = malloc(sizeof *t);
-    *t = (struct rt_task){NULL, &hang_kind};
+    *t = (struct rt_task){.kind = &hang_kind};
     assert_int_equal(rt_stream_push(s, t, false), 0);
     assert_int_equal(rt_stream_drain(s), ACL_ERROR_RT_AICORE_TIMEOUT);
 }
