@@ -13,7 +13,7 @@ struct request {
     bool dry_run, quiet;
 };
 struct tally {
-    size_t patches, whole, absent, unreadable, edits, counts[PORT_OUTCOME_COUNT];
+    size_t patches, whole, absent, unreadable, edits, uncertain, counts[PORT_OUTCOME_COUNT];
     json_t *rows;
 };
 
@@ -47,11 +47,12 @@ static void tell_edits(const struct request *q, const char *path, const struct p
     for (size_t i = 0; i < r->edits.len; i++) {
         const struct port_edit *e = &r->edits.ptr[i];
         json_array_append_new(
-            t->rows, json_pack("{s:o,s:i,s:o,s:i,s:i,s:i,s:i,s:o,s:o,s:o}", "patch", text_json(path), "line",
-                               (int)e->line, "target", text_json(f->path), "source_line", (int)e->source,
-                               "target_line", (int)e->target, "removed", (int)e->removed, "added",
-                               (int)e->added, "outcome", text_json(port_outcome_text(e->outcome)), "reason",
-                               text_json(e->reason), "scope", text_json(e->scope)));
+            t->rows,
+            json_pack("{s:o,s:i,s:o,s:i,s:i,s:i,s:i,s:o,s:o,s:o,s:b}", "patch", text_json(path), "line",
+                      (int)e->line, "target", text_json(f->path), "source_line", (int)e->source,
+                      "target_line", (int)e->target, "removed", (int)e->removed, "added", (int)e->added,
+                      "outcome", text_json(port_outcome_text(e->outcome)), "reason", text_json(e->reason),
+                      "scope", text_json(e->scope), "scope_certain", e->certain));
         if (q->quiet || e->outcome == PORT_carried) continue;
         printf("%s:%u: %s: %s%s%s\n", path, e->line, f->path, port_outcome_text(e->outcome),
                e->reason ? ": " : "", e->reason ? e->reason : "");
@@ -73,6 +74,12 @@ static void write_patch(const struct request *q, const char *path, const struct 
     free(to);
 }
 
+/* The file that the patch was made for, by its id, from a clone that has it under whatever revision. */
+static bool find_base(struct source *from, struct source *to, const char *id, struct buf *out)
+{
+    return (from && source_read_blob(from, id, out)) || source_read_blob(to, id, out);
+}
+
 static void port_one(const struct request *q, struct source *from, struct source *to, const char *path,
                      const struct patch *p, const struct patch_file *f, struct tally *t, struct buf *out)
 {
@@ -89,11 +96,13 @@ static void port_one(const struct request *q, struct source *from, struct source
     } else {
         /* Another file than the one the patch was made for says nothing about its scopes. */
         bool right = has_base && *f->old_id && blob_id_matches(f->old_id, slice_of(&base));
+        if (!right && *f->old_id) right = find_base(from, to, f->old_id, &base);
         port_section(p, f, right ? slice_of(&base) : (struct slice){0}, slice_of(&target), &r, &post);
         if (patch_make(f->path, slice_of(&target), slice_of(&post), mode, NULL, out, &e)) die("%s", e.text);
         tell_edits(q, path, f, &r, t);
         for (int i = 0; i < PORT_OUTCOME_COUNT; i++) t->counts[i] += r.counts[i];
         t->edits += r.edits.len;
+        t->uncertain += r.uncertain;
         t->whole += !r.counts[PORT_conflict];
     }
     port_free(&r);
@@ -146,6 +155,11 @@ static int finish(const struct request *q, struct tally *t)
         printf(" %zu %s%s", t->counts[i], port_outcome_text((enum port_outcome)i),
                i + 1 < PORT_OUTCOME_COUNT ? ";" : "");
     printf(" (%.1f%% settled)\n", t->edits ? 100.0 * (double)done / (double)t->edits : 100.0);
+    if (t->uncertain)
+        printf("%zu of them lie in functions that their hunks do not show and no base file was at hand: "
+               "placed by "
+               "the lines around them\n",
+               t->uncertain);
     if (q->json) {
         char *text = json_dumps(t->rows, JSON_INDENT(1));
         struct err e;

@@ -45,11 +45,13 @@ void target_make(struct target *g, const char *path, struct slice text)
     size_t n = g->t.v.len;
     g->nbuckets = 16;
     while (g->nbuckets < n * 2) g->nbuckets *= 2;
+    g->trimmed = xcalloc(n + 1, sizeof *g->trimmed);
     g->hashes = xcalloc(n + 1, sizeof *g->hashes);
     g->next = xcalloc(n + 1, sizeof *g->next);
     g->first = xcalloc(g->nbuckets, sizeof *g->first);
     for (size_t i = n; i-- > 0;) {
-        g->hashes[i] = hash_line(g->t.v.ptr[i]);
+        g->trimmed[i] = slice_trim(g->t.v.ptr[i]);
+        g->hashes[i] = hash_line(g->trimmed[i]);
         uint32_t *slot = &g->first[g->hashes[i] & (g->nbuckets - 1)];
         g->next[i] = *slot;
         *slot = (uint32_t)i + 1;
@@ -62,6 +64,7 @@ void target_make(struct target *g, const char *path, struct slice text)
 void target_free(struct target *g)
 {
     textlines_free(&g->t);
+    free(g->trimmed);
     free(g->hashes);
     free(g->next);
     free(g->first);
@@ -87,13 +90,15 @@ uint32_t target_count(const struct target *g, struct slice line)
 
 /* ---- matching lines ---------------------------------------------------------------------------------- */
 
+/* For trimmed lines. Most pairs are settled by their lengths and their first and last bytes. */
 static bool alike(struct slice a, struct slice b)
 {
-    if (a.len < 8 || b.len < 8) return false;
-    size_t n = a.len < b.len ? a.len : b.len, head = 0, tail = 0;
+    size_t n = a.len < b.len ? a.len : b.len, enough = 3 * (a.len + b.len), head = 0, tail = 0;
+    if (n < 8 || 10 * n < enough) return false;
+    if (a.ptr[0] != b.ptr[0] && a.ptr[a.len - 1] != b.ptr[b.len - 1]) return false;
     while (head < n && a.ptr[head] == b.ptr[head]) head++;
     while (tail < n - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail]) tail++;
-    return 2 * (head + tail) * 10 >= 6 * (a.len + b.len);
+    return 10 * (head + tail) >= enough;
 }
 
 enum match_quality match_lines(struct slice a, struct slice b)
@@ -102,6 +107,18 @@ enum match_quality match_lines(struct slice a, struct slice b)
     a = slice_trim(a), b = slice_trim(b);
     if (slice_eq(a, b)) return MATCH_INDENT;
     return alike(a, b) ? MATCH_ALIKE : MATCH_NONE;
+}
+
+/* An old line made ready to be matched with many lines of the target. */
+struct probe {
+    struct slice whole, trimmed;
+    uint64_t hash;
+};
+
+static enum match_quality match_probe(const struct probe *p, const struct target *g, uint32_t line)
+{
+    if (p->hash != g->hashes[line]) return alike(p->trimmed, g->trimmed[line]) ? MATCH_ALIKE : MATCH_NONE;
+    return match_lines(p->whole, g->t.v.ptr[line]);
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------- */
@@ -207,10 +224,12 @@ static double align_window(const struct target *g, const struct old_side *o, con
         float *row = m.score + i * m.cols, *up = row - m.cols;
         uint8_t *step = m.step + i * m.cols;
         float lost = (float)(w[i - 1] * 0.1);
+        struct slice whole = o->lines.ptr[i - 1].text;
+        const struct probe probe = {whole, slice_trim(whole), hash_line(whole)};
         row[0] = up[0] - lost;
         step[0] = 2;
         for (size_t j = 1; j < m.cols; j++) {
-            enum match_quality q = match_lines(o->lines.ptr[i - 1].text, g->t.v.ptr[base + j - 1]);
+            enum match_quality q = match_probe(&probe, g, base + (uint32_t)j - 1);
             float match = q ? up[j - 1] + (float)(w[i - 1] * quality_share(q)) : -1e9f;
             float skip_target = i + 1 < m.rows ? row[j - 1] - 0.02f : row[j - 1] - 1e9f;
             row[j] = up[j] - lost, step[j] = 2;

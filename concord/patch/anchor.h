@@ -8,9 +8,10 @@
 /* The target's lines, indexed by their trimmed text. */
 struct target {
     struct textlines t;
-    uint64_t *hashes; /* of the trimmed line */
-    uint32_t *next;   /* next line with the same bucket, +1 */
-    uint32_t *first;  /* bucket: first line, +1 */
+    struct slice *trimmed; /* a line */
+    uint64_t *hashes;      /* of the trimmed line */
+    uint32_t *next;        /* next line with the same bucket, +1 */
+    uint32_t *first;       /* bucket: first line, +1 */
     uint32_t nbuckets;
     struct py_file *py; /* NULL when not Python */
     uint32_t *scope;    /* innermost class or function a line, 0 the module; NULL when not Python */

@@ -56,13 +56,17 @@ static void read_above(struct evidence *ev, const struct old_side *o, const stru
         struct slice s = o->lines.ptr[i].text;
         if (slice_blank(s) || indent_of(s) >= indent) continue;
         char *name = defines(s);
-        if (name && !ev->inner) ev->inner = xstrdup(name);
+        if (name && !ev->inner) {
+            ev->inner = xstrdup(name);
+            ev->inner_at = i;
+        }
         indent = indent_of(s);
         if (indent) {
             free(name);
             continue;
         }
         set(&ev->outer, name);
+        ev->outer_at = i;
         ev->from_section = false;
         return;
     }
@@ -92,6 +96,7 @@ void evidence_read(struct evidence *ev, struct slice section, const struct old_s
                    const struct hunk_edit *e, const struct target *from, uint32_t line)
 {
     *ev = (struct evidence){.section = slice_trim(section), .indent = edit_indent(o, e)};
+    ev->outer_at = ev->inner_at = UINT32_MAX;
     read_below(ev, o, e);
     if (from && from->py) ev->exact = xstrdup(scope_at(from, line, line + e->to - e->from, ev->indent));
     if (!ev->indent) return;
@@ -164,12 +169,36 @@ static bool section_agrees(const struct evidence *ev, const struct target *g, ui
     return same;
 }
 
-static bool scope_agrees(const struct evidence *ev, const struct target *g, const char *there, uint32_t first)
+/* A head inside a string opens no scope: that the target has the very line where the hunk's is aligned is as
+ * good. */
+static bool stands_in_string(const struct target *g, const struct candidate *c, uint32_t old_line,
+                             const char *name)
+{
+    int32_t line = old_line == UINT32_MAX ? UNALIGNED : c->align[old_line];
+    if (line == UNALIGNED || !g->py) return false;
+    char *there = defines(g->t.v.ptr[line]);
+    bool same = there && !strcmp(there, name);
+    free(there);
+    const struct py_scope *s = &g->py->scopes.ptr[g->scope[line]];
+    bool opens = !strcmp(s->name, name) && (uint32_t)line + 1 < s->body.row;
+    return same && !opens;
+}
+
+static bool scope_agrees(const struct evidence *ev, const struct target *g, const char *there,
+                         const struct candidate *c)
 {
     if (ev->exact) return !strcmp(ev->exact, there);
-    if (ev->outer && !part_of(there, ev->outer, true) && !(ev->from_section && section_agrees(ev, g, first)))
+    if (ev->outer && !part_of(there, ev->outer, true) &&
+        !(ev->from_section && section_agrees(ev, g, c->first)) &&
+        !stands_in_string(g, c, ev->outer_at, ev->outer))
         return false;
-    return !ev->inner || part_of(there, ev->inner, false) || (ev->outer && !strcmp(ev->inner, ev->outer));
+    return !ev->inner || part_of(there, ev->inner, false) || (ev->outer && !strcmp(ev->inner, ev->outer)) ||
+           stands_in_string(g, c, ev->inner_at, ev->inner);
+}
+
+bool evidence_certain(const struct evidence *ev)
+{
+    return ev->exact || ev->inner || ev->below || !ev->indent;
 }
 
 /* The definition that decorators at line belong to must be the one that the patch has. */
@@ -190,10 +219,10 @@ static bool below_agrees(const struct evidence *ev, const struct target *g, uint
 }
 
 bool evidence_agrees(const struct evidence *ev, const struct target *g, uint32_t from, uint32_t to,
-                     uint32_t first)
+                     const struct candidate *c)
 {
     if (!below_agrees(ev, g, from)) return false;
-    if (scope_agrees(ev, g, scope_at(g, from, to, ev->indent), first)) return true;
+    if (scope_agrees(ev, g, scope_at(g, from, to, ev->indent), c)) return true;
     const char *outside = from < to ? scope_outside(g, from) : NULL;
-    return outside && scope_agrees(ev, g, outside, first);
+    return outside && scope_agrees(ev, g, outside, c);
 }

@@ -79,7 +79,7 @@ static bool try_candidate(const struct porter *k, const struct job *j, struct ca
         struct placed placed;
         place_edit(&k->to, &j->old, c, &j->edits.ptr[i], &placed);
         bool holds = placed.outcome != PORT_conflict;
-        if (holds && !any && !evidence_agrees(&j->scopes.ptr[i], &k->to, placed.from, placed.to, c->first)) {
+        if (holds && !any && !evidence_agrees(&j->scopes.ptr[i], &k->to, placed.from, placed.to, c)) {
             agrees = false;
             *wrong_scope = true;
             if (!*seen) *seen = xstrdup(scope_at(&k->to, placed.from, placed.to, j->scopes.ptr[i].indent));
@@ -231,6 +231,28 @@ static bool rivals(const struct candidate *a, const struct candidate *b)
     return b->score >= a->score * (overlap ? 0.99 : 0.92);
 }
 
+/* Most of the hunk's lines stand at another indent: the code has moved into another block or definition. */
+static bool moved(const struct porter *k, const struct job *j, const struct candidate *c)
+{
+    size_t same = 0, shifted = 0;
+    for (size_t i = 0; i < j->old.lines.len; i++) {
+        struct slice text = j->old.lines.ptr[i].text;
+        if (c->align[i] == UNALIGNED || slice_blank(text)) continue;
+        enum match_quality q = match_lines(text, k->to.t.v.ptr[c->align[i]]);
+        same += q == MATCH_EXACT;
+        shifted += q == MATCH_INDENT;
+    }
+    return shifted > same;
+}
+
+/* Nothing tells the function of some edit, and the lines alone do not say enough. */
+static bool is_guess(const struct porter *k, const struct job *j, const struct candidate *c)
+{
+    bool certain = true;
+    for (size_t i = 0; i < j->scopes.len; i++) certain &= evidence_certain(&j->scopes.ptr[i]);
+    return (!certain && c->score < 0.5) || (!k->has_from && moved(k, j, c));
+}
+
 /* A rival that matches as well is told apart only by the neighbours' drift: the chosen one must lie within
  * it, or very near, and the rival far outside. Otherwise the place would be a guess. */
 static void reject_guesses(struct porter *k)
@@ -240,6 +262,11 @@ static void reject_guesses(struct porter *k)
         if (j->chosen >= j->places.len) continue;
         const struct candidate *c = &j->places.ptr[j->chosen];
         int32_t low = 0, high = 0;
+        if (is_guess(k, j, c))
+            j->why = xformat(
+                "its lines stand changed or moved at line %u, and neither the patch nor a base file shows "
+                "which function they belong to",
+                c->first + 1);
         bool neighbours = neighbour_drifts(k, i, &low, &high);
         int64_t mine = neighbours ? outside(c->drift, low, high) : labs((long)c->drift);
         for (size_t a = 0; a < j->places.len && !j->why; a++) {
@@ -360,7 +387,7 @@ static void check_changes(struct porter *k, changes *all)
         const struct job *j = &k->jobs.ptr[c->job];
         if (!writes(c)) continue;
         bool same_scope = c->import || evidence_agrees(&j->scopes.ptr[c->edit], &k->to, c->placed.from,
-                                                       c->placed.to, j->places.ptr[j->chosen].first);
+                                                       c->placed.to, &j->places.ptr[j->chosen]);
         if (c->placed.from < end)
             to_conflict(c, "it would overlap the edit before it");
         else if (!same_scope)
@@ -429,7 +456,10 @@ static void record(struct porter *k, changes *all)
                                 .added = (uint32_t)e->added.len,
                                 .outcome = c->placed.outcome,
                                 .reason = c->placed.reason};
-        size_t indent = j->scopes.ptr[c->edit].indent;
+        const struct evidence *ev = &j->scopes.ptr[c->edit];
+        size_t indent = ev->indent;
+        r->certain = evidence_certain(ev);
+        k->r->uncertain += found && !r->certain;
         r->scope = xstrdup(found ? scope_at(&k->to, c->placed.from, c->placed.to, indent) : "");
         k->r->counts[r->outcome]++;
         buf_free(&c->placed.text);

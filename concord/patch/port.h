@@ -32,10 +32,12 @@ struct port_edit {
     enum port_outcome outcome;
     char *reason; /* conflicts and adaptions; owned; else NULL */
     char *scope;  /* qualified name around the edit in the target, "" for the module; owned */
+    bool certain; /* the patch, or the file it was made for, shows which class or function it belongs to */
 };
 struct port {
     VEC(struct port_edit) edits;
     size_t counts[PORT_OUTCOME_COUNT];
+    size_t uncertain; /* settled edits whose function neither the patch nor a base file shows */
 };
 
 /* Carries section f. from: the file the patch was made for, ptr NULL when not at hand; to: the target's file.

@@ -14,7 +14,8 @@ struct source {
     char *folder;         /* files are read from here; NULL for a clone */
     git_repository *repo; /* a clone's objects */
     git_tree *tree;
-    pthread_mutex_t lock; /* libgit2's objects are not shared between threads */
+    git_repository *beside; /* of a folder that is a clone's work tree */
+    pthread_mutex_t lock;   /* libgit2's objects are not shared between threads */
 };
 
 static int git_error_to(struct err *e, const char *what)
@@ -279,6 +280,8 @@ static int open_place(struct source *s, const char *place, const char *rev, stru
     if (path_is_dir(place)) {
         if (rev || is_bare(place)) return open_clone(s, place, rev ? rev : "HEAD", e);
         s->folder = xstrdup(place);
+        git_libgit2_init();
+        if (git_repository_open(&s->beside, place)) s->beside = NULL;
         return 0;
     }
     if (!is_archive(place))
@@ -323,6 +326,20 @@ int source_list(struct source *s, const char *under, strings *out, struct err *e
     return git_tree_walk(s->tree, GIT_TREEWALK_PRE, list_entry, &l) ? git_error_to(e, s->spec) : 0;
 }
 
+int source_read_blob(struct source *s, const char *id, struct buf *out)
+{
+    git_repository *repo = s->repo ? s->repo : s->beside;
+    git_oid oid;
+    git_blob *blob = NULL;
+    size_t digits = strlen(id);
+    buf_clear(out);
+    if (!repo || digits < 7 || digits > GIT_OID_HEXSZ || git_oid_fromstrn(&oid, id, digits)) return 0;
+    if (git_blob_lookup_prefix(&blob, repo, &oid, digits)) return 0;
+    buf_add(out, git_blob_rawcontent(blob), (size_t)git_blob_rawsize(blob));
+    git_blob_free(blob);
+    return 1;
+}
+
 const char *source_spec(const struct source *s)
 {
     return s->spec;
@@ -333,6 +350,7 @@ void source_close(struct source *s)
     if (!s) return;
     git_tree_free(s->tree);
     git_repository_free(s->repo);
+    git_repository_free(s->beside);
     pthread_mutex_destroy(&s->lock);
     free(s->folder);
     free(s->spec);

@@ -21,6 +21,8 @@ int source_read(struct source *s, const char *path, struct buf *out, uint32_t *m
 int source_list(struct source *s, const char *under, strings *out, struct err *e);
 /* As source_read, for several threads: a clone's objects are read one at a time. */
 int source_read_shared(struct source *s, const char *path, struct buf *out, uint32_t *mode, struct err *e);
+/* The blob that git's (abbreviated) id names, from a clone's objects: 1 read, 0 no clone or not there. */
+int source_read_blob(struct source *s, const char *id, struct buf *out);
 const char *source_spec(const struct source *s);
 void source_close(struct source *s);
 
