@@ -58,7 +58,7 @@ static void skip_lines(const struct suite_run *r, struct buf *out)
             if (m->value && (!best || (char *)m->value > (char *)best->value)) best = m;
         }
         if (!best) break;
-        buf_addf(out, "%6zu  %s\n", (size_t)((char *)best->value - (char *)NULL), best->key);
+        buf_addf(out, "%6zu  %s\n", (size_t)(uintptr_t)best->value, best->key);
         best->value = NULL;
     }
     map_free(&reasons, NULL);

@@ -309,7 +309,7 @@ static int on_unit_gone(struct hub *h, struct opening *o, int wait_status)
     bool known = u->state != UNIT_NEW;
     void **deaths = map_put(&h->lost_units, u->name);
     *deaths = (char *)*deaths + 1;
-    if (!known && (char *)*deaths - (char *)NULL > 1) {
+    if (!known && (uintptr_t)*deaths > 1) {
         char why[80] = "the process that collects the file was ended twice";
         if (wait_status > 0 && WIFSIGNALED(wait_status))
             snprintf(why, sizeof why, "the process that collects the file was ended by SIG%s",
