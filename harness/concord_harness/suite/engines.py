@@ -112,7 +112,10 @@ class Recorder:
         found.files = sorted(files)
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            session.config.pluginmanager.unregister(terminal)
+            # It stays, because assertions ask it for colours; but it hears nothing more, so that a case's output is its own.
+            terminal._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process's life
+            for caller in terminal.config.pluginmanager.get_hookcallers(terminal) or []:
+                caller._remove_plugin(terminal)
         self.then(found)
         return True
 

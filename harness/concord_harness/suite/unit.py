@@ -8,6 +8,7 @@ again by concord with "late": then every case's own process collects first.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -65,6 +66,8 @@ class Unit:
         )
         if why:
             os._exit(0)
+        gc.collect()
+        gc.freeze()  # a collection in a forked process would copy every page of what is there now
         self.serve()
 
     def serve(self) -> NoReturn:
