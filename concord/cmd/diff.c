@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* X(id, title) */
-#define CHANGES(X)                                                                                                       \
-    X(BROKEN, "new failures")                                                                                            \
-    X(FIXED, "fixed")                                                                                                    \
-    X(CHANGED, "another verdict")                                                                                        \
-    X(REASON, "another reason")                                                                                          \
-    X(SLOWER, "slower")                                                                                                  \
-    X(GONE, "only in the first run")                                                                                     \
+#define CHANGES(X)                                                                                           \
+    X(BROKEN, "new failures")                                                                                \
+    X(FIXED, "fixed")                                                                                        \
+    X(CHANGED, "another verdict")                                                                            \
+    X(REASON, "another reason")                                                                              \
+    X(SLOWER, "slower")                                                                                      \
+    X(GONE, "only in the first run")                                                                         \
     X(NEW, "only in the second run")
 enum change {
 #define X(id, title) CHANGE_##id,
@@ -58,9 +58,10 @@ static void index_run(const struct suite_run *r, struct map *out)
 
 static json_t *entry(const char *name, const struct suite_case *a, const struct suite_case *b)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", name, "before", a ? verdict_name(a->verdict) : "", "after",
-                     b ? verdict_name(b->verdict) : "", "reason_before", a ? a->reason : "", "reason_after", b ? b->reason : "",
-                     "ms_before", a ? a->ms : 0.0, "ms_after", b ? b->ms : 0.0);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", name, "before",
+                     a ? verdict_name(a->verdict) : "", "after", b ? verdict_name(b->verdict) : "",
+                     "reason_before", a ? a->reason : "", "reason_after", b ? b->reason : "", "ms_before",
+                     a ? a->ms : 0.0, "ms_after", b ? b->ms : 0.0);
 }
 
 static json_t *changes(const struct suite_run *first, const struct suite_run *second, const struct limits *l)
@@ -73,11 +74,14 @@ static json_t *changes(const struct suite_run *first, const struct suite_run *se
     for (size_t i = 0; i < a.entries.len; i++) {
         const char *name = a.entries.ptr[i].key;
         int kind = compare(a.entries.ptr[i].value, map_get(&b, name), l);
-        if (kind >= 0) json_array_append_new(json_array_get(all, (size_t)kind), entry(name, a.entries.ptr[i].value, map_get(&b, name)));
+        if (kind >= 0)
+            json_array_append_new(json_array_get(all, (size_t)kind),
+                                  entry(name, a.entries.ptr[i].value, map_get(&b, name)));
     }
     for (size_t i = 0; i < b.entries.len; i++)
         if (!map_has(&a, b.entries.ptr[i].key))
-            json_array_append_new(json_array_get(all, CHANGE_NEW), entry(b.entries.ptr[i].key, NULL, b.entries.ptr[i].value));
+            json_array_append_new(json_array_get(all, CHANGE_NEW),
+                                  entry(b.entries.ptr[i].key, NULL, b.entries.ptr[i].value));
     map_free(&a, NULL);
     map_free(&b, NULL);
     return all;
@@ -102,7 +106,8 @@ static void print_changes(const json_t *all)
                 printf("%.0f ms -> %.0f ms\n", json_number_value(json_object_get(o, "ms_before")),
                        json_number_value(json_object_get(o, "ms_after")));
             else
-                printf("%s -> %s%s%s\n", text(o, "before"), text(o, "after"), *text(o, "reason_after") ? ": " : "", text(o, "reason_after"));
+                printf("%s -> %s%s%s\n", text(o, "before"), text(o, "after"),
+                       *text(o, "reason_after") ? ": " : "", text(o, "reason_after"));
         }
     }
 }
@@ -110,7 +115,8 @@ static void print_changes(const json_t *all)
 static int write_changes(const json_t *all, const char *file, struct err *e)
 {
     json_t *o = json_object();
-    for (size_t kind = 0; kind < NCHANGES; kind++) json_object_set(o, titles[kind], json_array_get(all, kind));
+    for (size_t kind = 0; kind < NCHANGES; kind++)
+        json_object_set(o, titles[kind], json_array_get(all, kind));
     char *dump = json_dumps(o, JSON_INDENT(1));
     int status = 0;
     if (!strcmp(file, "-"))
@@ -125,22 +131,27 @@ static int write_changes(const json_t *all, const char *file, struct err *e)
 static void said_differently(const struct suite_run *a, const struct suite_run *b, bool quiet)
 {
     if (quiet) return;
-    if (strcmp(a->release, b->release) != 0) printf("the runs are of torch_npu %s and %s\n", a->release, b->release);
-    if (a->kind != b->kind) printf("the runs are on %s and %s devices\n", device_kind_name(a->kind), device_kind_name(b->kind));
-    if (strcmp(a->lock, b->lock) != 0 && !strcmp(a->release, b->release)) printf("the runs are in environments with other packages\n");
+    if (strcmp(a->release, b->release) != 0)
+        printf("the runs are of torch_npu %s and %s\n", a->release, b->release);
+    if (a->kind != b->kind)
+        printf("the runs are on %s and %s devices\n", device_kind_name(a->kind), device_kind_name(b->kind));
+    if (strcmp(a->lock, b->lock) != 0 && !strcmp(a->release, b->release))
+        printf("the runs are in environments with other packages\n");
 }
 
 int cmd_diff(int argc, char **argv)
 {
     const char *json = NULL;
     int64_t percent = 100, least = 1000;
-    const struct opt opts[] = {{0, "slower", OPT_INT, &percent, "PERCENT", "more than this much slower (100)"},
-                               {0, "at-least", OPT_INT, &least, "MS", "and at least this much (1000)"},
-                               {0, "json", OPT_STRING, &json, "FILE", "the changes as JSON; - is standard output"},
-                               {0}};
+    const struct opt opts[] = {
+        {0, "slower", OPT_INT, &percent, "PERCENT", "more than this much slower (100)"},
+        {0, "at-least", OPT_INT, &least, "MS", "and at least this much (1000)"},
+        {0, "json", OPT_STRING, &json, "FILE", "the changes as JSON; - is standard output"},
+        {0}};
     opt_parse(&argc, argv,
               &(struct usage){"diff RUN RUN [options]",
-                              "What changed from the first run to the second: new failures, fixed, other verdicts and reasons, slower, "
+                              "What changed from the first run to the second: new failures, fixed, other "
+                              "verdicts and reasons, slower, "
                               "gone, new. Exit status 1 when there are new failures.",
                               opts});
     if (argc != 3) die("diff: give two runs, as `concord runs` prints them");

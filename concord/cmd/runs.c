@@ -18,12 +18,14 @@ static json_t *one_run(const char *journal, const struct suite_run *r)
     struct suite_counts n;
     suite_count(r, NULL, SIDE_DEVICE, &n);
     int bad = 0;
-    for (int v = 0; v < VERDICT_COUNT; v++) bad += verdict_is_bad((enum verdict)v) && v != VERDICT_NOT_RUN ? n.by[v] : 0;
+    for (int v = 0; v < VERDICT_COUNT; v++)
+        bad += verdict_is_bad((enum verdict)v) && v != VERDICT_NOT_RUN ? n.by[v] : 0;
     const char *base = base_name(journal);
     char *name = xformat("%.*s:%lld", (int)(strlen(base) - strlen(".db")), base, (long long)r->id);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s}", "run", name, "started", r->started, "finished",
-                          r->finished, "release", r->release, "device", device_kind_name(r->kind), "shard", r->shard, "tests", n.all,
-                          "done", n.done, "passed", n.by[VERDICT_PASSED], "bad", bad, "command", r->command);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s}", "run", name, "started",
+                          r->started, "finished", r->finished, "release", r->release, "device",
+                          device_kind_name(r->kind), "shard", r->shard, "tests", n.all, "done", n.done,
+                          "passed", n.by[VERDICT_PASSED], "bad", bad, "command", r->command);
     free(name);
     return o;
 }
@@ -53,18 +55,22 @@ static const char *text(const json_t *o, const char *key)
 
 static void print_run(const json_t *o)
 {
-    printf("%-28s %s  %-10s %-8s %5lld tests, %lld passed, %lld bad%s  %s\n", text(o, "run"), text(o, "started"), text(o, "release"),
-           text(o, "device"), json_integer_value(json_object_get(o, "tests")), json_integer_value(json_object_get(o, "passed")),
-           json_integer_value(json_object_get(o, "bad")), *text(o, "finished") ? "" : ", not finished", text(o, "command"));
+    printf("%-28s %s  %-10s %-8s %5lld tests, %lld passed, %lld bad%s  %s\n", text(o, "run"),
+           text(o, "started"), text(o, "release"), text(o, "device"),
+           json_integer_value(json_object_get(o, "tests")), json_integer_value(json_object_get(o, "passed")),
+           json_integer_value(json_object_get(o, "bad")), *text(o, "finished") ? "" : ", not finished",
+           text(o, "command"));
 }
 
 int cmd_runs(int argc, char **argv)
 {
     const char *json = NULL, *journal = NULL;
-    const struct opt opts[] = {{0, "journal", OPT_STRING, &journal, "FILE", "only this journal"},
-                               {0, "json", OPT_STRING, &json, "FILE", "the list as JSON; - is standard output"},
-                               {0}};
-    opt_parse(&argc, argv, &(struct usage){"runs [options]", "Lists the runs of `concord test`, newest last.", opts});
+    const struct opt opts[] = {
+        {0, "journal", OPT_STRING, &journal, "FILE", "only this journal"},
+        {0, "json", OPT_STRING, &json, "FILE", "the list as JSON; - is standard output"},
+        {0}};
+    opt_parse(&argc, argv,
+              &(struct usage){"runs [options]", "Lists the runs of `concord test`, newest last.", opts});
     strings paths = {0};
     struct err e;
     if (journal)

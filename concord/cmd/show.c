@@ -15,7 +15,8 @@ static void block(const char *title, const char *text)
     printf("---- %s ----\n%s%s", title, text, text[n - 1] == '\n' ? "" : "\n");
 }
 
-static void print_attempt(void *context, int attempt, const char *output, const char *stack, const char *trace)
+static void print_attempt(void *context, int attempt, const char *output, const char *stack,
+                          const char *trace)
 {
     char title[64];
     (void)context;
@@ -55,7 +56,8 @@ static int show_cases(struct store *s, const struct suite_run *r, const char *ex
     }
     filter_free(f);
     if (found) return EXIT_OK;
-    fprintf(stderr, "concord: show: nothing in run %lld of %s matches '%s'\n", (long long)r->id, s->sql.path, expression);
+    fprintf(stderr, "concord: show: nothing in run %lld of %s matches '%s'\n", (long long)r->id, s->sql.path,
+            expression);
     return EXIT_FINDINGS;
 }
 
@@ -63,16 +65,20 @@ int cmd_show(int argc, char **argv)
 {
     bool no_output = false;
     struct render_request q = {0};
-    const struct opt opts[] = {{0, "no-output", OPT_FLAG, &no_output, NULL, "verdicts and reasons only"},
-                               {0, "json", OPT_STRING, &q.json, "FILE", "the whole run as JSON; - is standard output"},
-                               {0, "junit", OPT_STRING, &q.junit, "FILE", "the whole run as JUnit XML"},
-                               {0, "annotations", OPT_STRING, &q.annotations, "FORGE", "github or gitcode"},
-                               {0}};
-    opt_parse(&argc, argv,
-              &(struct usage){"show [RUN [EXPR]] [options]",
-                              "RUN is as `concord runs` prints it, or a journal's file; the newest run otherwise. With an expression "
-                              "(e.g. verdict=FAILED, or part of a name): those tests with all they wrote; without: the table.",
-                              opts});
+    const struct opt opts[] = {
+        {0, "no-output", OPT_FLAG, &no_output, NULL, "verdicts and reasons only"},
+        {0, "json", OPT_STRING, &q.json, "FILE", "the whole run as JSON; - is standard output"},
+        {0, "junit", OPT_STRING, &q.junit, "FILE", "the whole run as JUnit XML"},
+        {0, "annotations", OPT_STRING, &q.annotations, "FORGE", "github or gitcode"},
+        {0}};
+    opt_parse(
+        &argc, argv,
+        &(struct usage){
+            "show [RUN [EXPR]] [options]",
+            "RUN is as `concord runs` prints it, or a journal's file; the newest run otherwise. With an "
+            "expression "
+            "(e.g. verdict=FAILED, or part of a name): those tests with all they wrote; without: the table.",
+            opts});
     if (argc > 3) die("show: give a run and one expression; quote an expression that has blanks");
     struct store s;
     struct suite_run r;

@@ -3,6 +3,7 @@
 #include "concord/cmd/cmd.h"
 #include "concord/env/env.h"
 #include "concord/suite/filter.h"
+#include "concord/suite/place.h"
 #include "concord/suite/render.h"
 #include "concord/suite/sched.h"
 #include "concord/suite/shard.h"
@@ -15,7 +16,7 @@
 
 struct options {
     const char *release, *python, *plugin, *device, *toolkit, *isolate, *journal, *name, *only, *shard,
-        *rerun, *expect, *patches;
+        *rerun, *expect, *patches, *want_torch;
     const char *json, *jsonl, *junit, *annotations, *plan;
     strings files, sites, env, args, devices;
     int64_t jobs, timeout, file_timeout, run_timeout, start_timeout, memory, output, processes, descriptors,
@@ -28,8 +29,8 @@ struct setting {
     struct options o;
     char *command;
     strings operands;
-    struct device_setup device, cpu;
-    char *python, *folder, *torch, *plugin_version; /* versions "" for any */
+    struct place place;
+    char *folder; /* of the environment, "" for none */
     struct buf lock;
     struct store store;
     struct suite_run run;
@@ -67,7 +68,7 @@ static bool needs_torch(const struct setting *x)
         free(folder);
         if (row->torch) return true;
     }
-    return x->o.plugin && *x->o.plugin;
+    return *x->place.plugin;
 }
 
 static void use_release(struct setting *x)
@@ -78,33 +79,34 @@ static void use_release(struct setting *x)
     if (env_create(&spec, 1, &(struct env_options){0}, &e) || !(x->folder = env_folder(&spec, &e)) ||
         env_lock_text(&spec, &x->lock, &e))
         exit(err_report(&e));
-    x->python = path_join(x->folder, "bin/python");
-    x->torch = xstrdup(spec.torch);
-    x->plugin_version = xstrdup(spec.torch_npu);
-    if (!x->o.plugin) x->o.plugin = "torch_npu";
+    x->place.python = path_join(x->folder, "bin/python");
+    x->place.want_torch = xstrdup(spec.torch);
+    x->place.want_plugin = xstrdup(spec.torch_npu);
+    x->place.plugin = xstrdup(x->o.plugin ? x->o.plugin : "torch_npu");
     env_spec_free(&spec);
 }
 
 static void use_python(struct setting *x)
 {
-    x->python = xstrdup(x->o.python ? x->o.python : "python3");
+    x->place.python = xstrdup(x->o.python ? x->o.python : "python3");
+    x->place.want_torch = xstrdup(x->o.want_torch ? x->o.want_torch : "");
+    x->place.want_plugin = xstrdup("");
+    x->place.plugin = xstrdup(x->o.plugin ? x->o.plugin : "");
     x->folder = xstrdup("");
-    x->torch = xstrdup("");
-    x->plugin_version = xstrdup("");
-    if (!x->o.plugin) x->o.plugin = "";
     buf_adds(&x->lock, "");
 }
 
-static void choose_environment(struct setting *x)
+static void choose_place(struct setting *x)
 {
+    struct err e;
     if (x->o.release && x->o.python) die("test: --release and --python: give one of them");
     x->o.release ? use_release(x) : use_python(x);
-    const char *kinds[NDEVICE_CHOICES];
-    for (int i = 0; i < NDEVICE_CHOICES; i++) kinds[i] = device_choice_names[i];
-    if (!*x->o.plugin) return;
-    struct err e;
-    int choice = option_among("device", x->o.device ? x->o.device : "auto", kinds, NDEVICE_CHOICES);
-    if (probe_device((enum device_choice)choice, x->o.toolkit, NULL, &x->device, &e)) exit(err_report(&e));
+    x->place.device = xstrdup(x->o.device ? x->o.device : "auto");
+    x->place.toolkit = xstrdup(x->o.toolkit ? x->o.toolkit : "");
+    for (size_t i = 0; i < x->o.env.len; i++) *vec_push(&x->place.env) = xstrdup(x->o.env.ptr[i]);
+    for (size_t i = 0; i < x->o.devices.len; i++) *vec_push(&x->place.devices) = xstrdup(x->o.devices.ptr[i]);
+    x->place.torch = (needs_torch(x) || x->o.want_torch) && !x->o.no_torch;
+    if (place_open(&x->place, &e)) exit(err_report(&e));
 }
 
 /* ---- plan -------------------------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ static void add_units(struct setting *x, const char *operand, const char *salt)
     for (size_t i = 0; i < sites.len; i++)
         if (!sites.ptr[i]) die("test: --site %s: no such folder", x->o.sites.ptr[i]);
     if (!sites.len) {
-        char *site = spec_site(row, x->python, &e);
+        char *site = spec_site(row, x->place.python, &e);
         if (!site) exit(err_report(&e));
         if (*site) *vec_push(&sites) = xstrdup(site);
         free(site);
@@ -174,25 +176,26 @@ static void add_units(struct setting *x, const char *operand, const char *salt)
     free(folder);
 }
 
-static json_t *host_facts(void)
+static json_t *host_facts(const struct setting *x)
 {
     char name[256] = "";
     gethostname(name, sizeof name - 1);
-    return json_pack("{s:s, s:I}", "host", name, "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN));
+    return json_pack("{s:s, s:I, s:o}", "host", name, "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+                     "place", place_json(&x->place));
 }
 
 static void new_run(struct setting *x, const char *name)
 {
     struct err e;
-    char *salt =
-        xformat("%s %s %s", CONCORD_VERSION, x->o.release ? x->o.release : x->python, buf_str(&x->lock));
+    char *salt = xformat("%s %s %s", CONCORD_VERSION, x->o.release ? x->o.release : x->place.python,
+                         buf_str(&x->lock));
     x->run = (struct suite_run){.name = xstrdup(name),
                                 .command = xstrdup(x->command),
                                 .options = options_text(x),
                                 .version = xstrdup(CONCORD_VERSION),
                                 .finished = xstrdup(""),
                                 .shard = xstrdup(x->o.shard ? x->o.shard : ""),
-                                .host = host_facts(),
+                                .host = host_facts(x),
                                 .release = xstrdup(x->o.release ? x->o.release : ""),
                                 .env = xstrdup(x->folder),
                                 .lock = xstrdup(buf_str(&x->lock))};
@@ -220,41 +223,6 @@ static void resume_run(struct setting *x)
 /* ---- running ----------------------------------------------------------------------------------------------
  */
 
-static char *crash_library(void)
-{
-    char *harness = concord_share("harness"), *path = NULL;
-    static const char *const places[] = {"../build/lib/libconcord_crash.so", "libconcord_crash.so"};
-    char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n > 0) {
-        exe[n] = '\0';
-        *strrchr(exe, '/') = '\0';
-        path = path_join(exe, "../lib/libconcord_crash.so");
-    }
-    for (size_t i = 0; i < sizeof places / sizeof *places && (!path || access(path, R_OK)); i++) {
-        free(path);
-        path = path_join(harness, places[i]);
-    }
-    free(harness);
-    return path;
-}
-
-static struct sched_side side_of(struct setting *x, enum side side, bool torch)
-{
-    bool device = side == SIDE_DEVICE;
-    struct sched_side s = {.used = device || x->o.cpu,
-                           .setup = device ? &x->device : &x->cpu,
-                           .python = x->python,
-                           .plugin = device ? x->o.plugin : "",
-                           .torch = torch && !x->o.no_torch,
-                           .want_torch = x->torch,
-                           .want_plugin = x->plugin_version};
-    for (size_t i = 0; i < x->o.env.len; i++) *vec_push(&s.env) = xstrdup(x->o.env.ptr[i]);
-    for (size_t i = 0; device && i < x->o.devices.len; i++)
-        *vec_push(&s.devices) = xstrdup(x->o.devices.ptr[i]);
-    return s;
-}
-
 static int jobs_of(const struct options *o)
 {
     if (o->jobs > 0) return (int)o->jobs;
@@ -275,7 +243,6 @@ static int run_here(struct setting *x, struct err *e)
     const struct options *o = &x->o;
     struct monitor monitor;
     FILE *stream = stream_of(o->jsonl);
-    char *harness = concord_share("harness"), *crash = crash_library();
     struct sched_options so = {.jobs = jobs_of(o),
                                .isolation = (enum isolation)option_among(
                                    "isolate", o->isolate ? o->isolate : "case", isolation_names, ISOLATIONS),
@@ -289,11 +256,9 @@ static int run_here(struct setting *x, struct err *e)
                                .files = o->descriptors,
                                .retries = (int)o->retries,
                                .fail_fast = o->fail_fast,
-                               .harness = harness,
-                               .crash_library = crash};
-    bool torch = needs_torch(x);
+                               .harness = x->place.harness,
+                               .crash_library = x->place.crash_library};
     struct sched s = {.options = &so,
-                      .sides = {side_of(x, SIDE_DEVICE, torch), side_of(x, SIDE_CPU, torch)},
                       .store = &x->store,
                       .run = &x->run,
                       .expect = o->expect ? &x->expect : NULL,
@@ -301,17 +266,12 @@ static int run_here(struct setting *x, struct err *e)
                       .wanted = selection_active(&x->selection) ? selection_wants : NULL,
                       .context = &x->selection,
                       .collect_only = o->collect_only};
+    for (int side = 0; side < SIDES; side++) place_side(&x->place, (enum side)side, &s.sides[side]);
     monitor_begin(&monitor, &x->run, o->quiet, stream);
     int status = store_estimates(&x->store, &x->run, e);
     if (!status && o->shard) status = shard_plan(&s, &x->selection, o->shard, o->plan, e);
     if (!status) status = sched_run(&s, e);
-    for (int side = 0; side < SIDES; side++) {
-        strings_free(&s.sides[side].env);
-        strings_free(&s.sides[side].devices);
-    }
     if (stream && stream != stdout) fclose(stream);
-    free(harness);
-    free(crash);
     return status;
 }
 
@@ -351,7 +311,7 @@ static int run_test(struct setting *x)
     struct err e;
     char *name = x->o.name ? xstrdup(x->o.name) : default_name(x);
     char *path = x->o.journal ? xstrdup(x->o.journal) : store_path(name);
-    choose_environment(x);
+    choose_place(x);
     if (store_open(&x->store, path, x->o.wait, &e)) return err_report(&e);
     open_selection(x);
     x->o.resume ? resume_run(x) : new_run(x, name);
@@ -383,6 +343,7 @@ int cmd_test(int argc, char **argv)
         {0, "release", OPT_STRING, &o->release, "V",
          "torch_npu release: its environment is made where needed"},
         {0, "python", OPT_STRING, &o->python, "FILE", "this interpreter instead, without a device"},
+        {0, "expect-torch", OPT_STRING, &o->want_torch, "V", "with --python: refuse another torch"},
         {0, "plugin", OPT_STRING, &o->plugin, "MODULE",
          "module that provides the device (torch_npu with --release)"},
         {0, "no-torch", OPT_FLAG, &o->no_torch, NULL, "do not import torch before the tests"},

@@ -14,8 +14,8 @@ _Static_assert(sizeof op_text / sizeof *op_text == OPS, "one text an operator");
 /* X(name, number): the fields of a case */
 #define FIELDS(X)                                                                                            \
     X(name, 0)                                                                                               \
-    X(file, 0) X(node, 0) X(suite, 0) X(verdict, 0) X(reason, 0) X(side, 0) X(ms, 1) X(launches, 1)          \
-        X(attempts, 1)
+    X(file, 0)                                                                                               \
+    X(node, 0) X(suite, 0) X(verdict, 0) X(reason, 0) X(side, 0) X(ms, 1) X(launches, 1) X(attempts, 1)
 enum field {
 #define X(id, number) FIELD_##id,
     FIELDS(X)

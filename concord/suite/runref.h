@@ -1,4 +1,5 @@
-/* runref.h - how people name a run: NAME, NAME:ID, FILE.db, FILE.db:ID; without an id the newest of that journal. */
+/* runref.h - how people name a run: NAME, NAME:ID, FILE.db, FILE.db:ID; without an id the newest of that
+ * journal. */
 #ifndef CONCORD_SUITE_RUNREF_H
 #define CONCORD_SUITE_RUNREF_H
 

@@ -476,7 +476,7 @@ static json_t *order_json(const struct hub *h, const struct order *order)
         json_pack("{s:o, s:f, s:I, s:I, s:I, s:I}", "run", run, "timeout", (double)o->case_ms / 1000.0,
                   "memory", (json_int_t)o->memory_mib, "output", (json_int_t)o->output_mib << 20, "processes",
                   (json_int_t)o->processes, "files", (json_int_t)o->files);
-    if (order->cases.len > 1) json_object_set_new(value, "check", json_true());
+    if (o->isolation == ISOLATE_FILE) json_object_set_new(value, "check", json_true());
     if (o->isolation == ISOLATE_FRESH) json_object_set_new(value, "fresh", json_true());
     return value;
 }
@@ -510,6 +510,8 @@ static void end_order(struct slot *s)
 
 static int on_slot_line(struct hub *h, struct slot *s, const json_t *message)
 {
+    const char *fault = text_of(message, "fault");
+    if (*fault) monitor_note(h->s->monitor, "a fault of the harness, please report it: %s", fault);
     if (!s->orders.len) return 0;
     struct order *order = &s->orders.ptr[0];
     const json_t *done = json_object_get(message, "done");

@@ -146,6 +146,10 @@ static void add_unit(const struct spec_request *q, const struct suite_row *row, 
     for (size_t i = 0; i < q->args->len; i++) json_array_append_new(args, json_string(q->args->ptr[i]));
     u->spec = json_pack("{s:s, s:o, s:s, s:o}", "engine", row->engine, "args", args, "folder", root, "path",
                         path_json(q->sites));
+    char *file = path_join(root, name), sha[65];
+    if (row->each_file && !sha256_file(file, sha, NULL))
+        json_object_set_new(u->spec, "sha256", json_string(sha));
+    free(file);
 }
 
 static json_t *file_args(const struct suite_row *row, const char *root, const char *name)

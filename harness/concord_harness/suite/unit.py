@@ -75,6 +75,7 @@ class Unit:
             wire.sweep(frozenset(self._living()))
             pid = os.fork()
             if pid == 0:
+                wire.die_with_parent()
                 self.wire.close()
                 identity = {"slot": order["slot"], "of": self.order["open"]}
                 limit_processes(self.order, order["slot"])
@@ -185,6 +186,7 @@ def main(order: dict[str, Any], plugin: str, threads: int) -> NoReturn:
     status = 0
     try:
         os.setsid()
+        wire.die_with_parent()
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         null = os.open(os.devnull, os.O_RDONLY)
         for target, source in ((0, null), (1, log), (2, log)):

@@ -114,6 +114,8 @@ def main(argv: list[str]) -> int:
     if options.alone:
         return unit.alone(json.loads(options.alone), options)
     wire.adopt_orphans()
+    # When concord is killed, the end of its orders is seen here, and there is time to end everything below.
+    wire.die_with_parent(0)
     answers = os.dup(1)  # what imports print must not mix with the protocol
     os.dup2(2, 1)
     sys.__stdout__ = os.fdopen(answers, "w", encoding="utf-8")
