@@ -1,6 +1,7 @@
 /* cum.c - cumulative operators: sums and products in double (as CPU torch accumulates), extremes with their
  * places. */
 #include "softnpu/op/rowwise.h"
+#include "softnpu/kernel/column_kernels.h"
 
 #include <complex.h>
 
@@ -9,6 +10,7 @@ struct cum_spec {
     bool scalar; /* dim is an aclScalar */
     bool indexed;
     row_fn f32, f64, i64, c128;
+    column_fn columns; /* of f32, may be NULL */
 };
 
 static int check_cum(op_call *c)
@@ -34,6 +36,10 @@ static int run_cum(op_call *c)
                 : as == ACL_DOUBLE   ? s->f64
                                      : s->i64;
     if (!fn) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "is not defined for %s", sn_dtype(t)->name);
+    const aclTensor *const all[] = {c->arg[s->out].t, self};
+    if (as == ACL_FLOAT && s->columns && column_suits(self, (int32_t)c->plan[0]) &&
+        column_run(c, (int32_t)c->plan[0], all, 1, s->columns, NULL))
+        return 0;
     struct row_operand operand[3] = {{c->arg[s->out].t, as}};
     int nout = 1;
     if (s->indexed) operand[nout++] = (struct row_operand){c->arg[s->out + 1].t, ACL_INT64};
@@ -84,10 +90,27 @@ EXTREME_ROW(min_f32, float, <=)
 EXTREME_ROW(min_f64, double, <=)
 EXTREME_ROW(min_i64, int64_t, <=)
 
+static void sum_columns(const struct column_call *r, const void *ctx)
+{
+    (void)ctx;
+    column_kernels()->cumsum(r->p[0], r->p[1], r->n, r->step, r->m);
+}
+static void prod_columns(const struct column_call *r, const void *ctx)
+{
+    (void)ctx;
+    column_kernels()->cumprod(r->p[0], r->p[1], r->n, r->step, r->m);
+}
+
 static const struct cum_spec
-    cum_sum = {.out = 3, .f32 = sum_f32, .f64 = sum_f64, .i64 = sum_i64, .c128 = sum_c128},
-    cum_prod =
-        {.out = 3, .scalar = true, .f32 = prod_f32, .f64 = prod_f64, .i64 = prod_i64, .c128 = prod_c128},
+    cum_sum =
+        {.out = 3, .columns = sum_columns, .f32 = sum_f32, .f64 = sum_f64, .i64 = sum_i64, .c128 = sum_c128},
+    cum_prod = {.out = 3,
+                .scalar = true,
+                .columns = prod_columns,
+                .f32 = prod_f32,
+                .f64 = prod_f64,
+                .i64 = prod_i64,
+                .c128 = prod_c128},
     cum_max = {.out = 2, .indexed = true, .f32 = max_f32, .f64 = max_f64, .i64 = max_i64},
     cum_min = {.out = 2, .indexed = true, .f32 = min_f32, .f64 = min_f64, .i64 = min_i64};
 

@@ -61,18 +61,30 @@ struct values_ctx {
     int64_t wrong; /* place of the first value outside, or its count of places */
 };
 
+/* Remembers the first place of all pieces. */
+static void note_wrong(struct values_ctx *v, int64_t i)
+{
+    int64_t first = __atomic_load_n(&v->wrong, __ATOMIC_RELAXED);
+    while (i < first &&
+           !__atomic_compare_exchange_n(&v->wrong, &first, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 static void check_values(void *ctx, int64_t begin, int64_t end)
 {
     struct values_ctx *v = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t at = v->from[i], wrapped = at < 0 ? at + v->size : at;
-        v->to[i] = wrapped;
-        if (wrapped >= 0 && wrapped < v->size) continue;
-        int64_t first = __atomic_load_n(&v->wrong, __ATOMIC_RELAXED);
-        while (i < first &&
-               !__atomic_compare_exchange_n(&v->wrong, &first, i, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            ;
+    const int64_t *from = v->from, size = v->size;
+    int64_t *to = v->to, outside = 0;
+    for (int64_t i = begin; i < end; i++) { /* no branch: this loop runs as vectors */
+        int64_t at = from[i] + (size & (from[i] >> 63));
+        to[i] = at;
+        outside |= at | (size - 1 - at);
     }
+    for (int64_t i = begin; outside < 0 && i < end; i++)
+        if (to[i] < 0 || to[i] >= size) {
+            note_wrong(v, i);
+            return;
+        }
 }
 
 int map_values(op_call *c, const aclTensor *index, int64_t size, int64_t **values)

@@ -33,18 +33,55 @@ static uint64_t key_i64(int64_t v)
     return (uint64_t)v ^ UINT64_C(1) << 63;
 }
 
+static uint64_t key_of(const void *values, aclDataType as, int64_t i)
+{
+    return as == ACL_FLOAT    ? key_f32(((const float *)values)[i])
+           : as == ACL_DOUBLE ? key_f64(((const double *)values)[i])
+                              : key_i64(((const int64_t *)values)[i]);
+}
+
 int64_t order_keys(struct order_item *item, const void *values, aclDataType as, int64_t n, bool descending)
 {
     uint64_t nan = as == ACL_FLOAT ? UINT32_MAX : UINT64_MAX, flip = descending ? nan : 0;
     int64_t numbers = 0;
     for (int64_t i = 0; i < n; i++) {
-        uint64_t key = as == ACL_FLOAT    ? key_f32(((const float *)values)[i])
-                       : as == ACL_DOUBLE ? key_f64(((const double *)values)[i])
-                                          : key_i64(((const int64_t *)values)[i]);
+        uint64_t key = key_of(values, as, i);
         numbers += as == ACL_INT64 || key != nan;
         item[i] = (struct order_item){key ^ flip, i};
     }
     return numbers;
+}
+
+static bool later(const struct order_item *a, const struct order_item *b)
+{
+    return a->key > b->key || (a->key == b->key && a->index > b->index);
+}
+
+/* heap[0] is the last in order of its n items. */
+static void sift(struct order_item *heap, int64_t n, int64_t i)
+{
+    struct order_item v = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && later(&heap[child + 1], &heap[child])) child++;
+        if (!later(&heap[child], &v)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = v;
+}
+
+/* A heap of the first k so far; most items are turned away by one comparison with its last. */
+static void heap_top(struct order_item *top, const void *values, aclDataType as, int64_t n, int64_t k,
+                     bool descending)
+{
+    uint64_t flip = !descending ? 0 : as == ACL_FLOAT ? UINT32_MAX : UINT64_MAX;
+    for (int64_t i = 0; i < k; i++) top[i] = (struct order_item){key_of(values, as, i) ^ flip, i};
+    for (int64_t i = k / 2; i-- > 0;) sift(top, k, i);
+    for (int64_t i = k; i < n; i++) {
+        uint64_t key = key_of(values, as, i) ^ flip;
+        if (key >= top[0].key) continue;
+        top[0] = (struct order_item){key, i};
+        sift(top, k, 0);
+    }
 }
 
 static void insertion_sort(struct order_item *item, int64_t n)
@@ -57,6 +94,7 @@ static void insertion_sort(struct order_item *item, int64_t n)
     }
 }
 
+enum { HEAP_PART = 8 }; /* for more than this part of a row, sorting it whole is as quick */
 enum { DIGITS = 8, RADIX = 256, SHORT = 48, FEW = 4 * RADIX };
 
 static void merge_sort(struct order_item *item, struct order_item *spare, int64_t n)
@@ -98,4 +136,21 @@ void order_sort(struct order_item *item, struct order_item *spare, int64_t n)
         to = swap;
     }
     if (from != item) memcpy(item, from, (size_t)n * sizeof *item);
+}
+
+void order_top(struct order_item *item, struct order_item *spare, const void *values, aclDataType as,
+               int64_t n, int64_t k, bool descending)
+{
+    if (k == 0) return;
+    if (k <= n / HEAP_PART) {
+        heap_top(item, values, as, n, k, descending);
+        for (int64_t m = k; m-- > 1;) {
+            struct order_item last = item[0];
+            item[0] = item[m], item[m] = last;
+            sift(item, m, 0);
+        }
+        return;
+    }
+    order_keys(item, values, as, n, descending);
+    order_sort(item, spare, n);
 }

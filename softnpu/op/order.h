@@ -17,5 +17,8 @@ aclDataType order_type(aclDataType t);
 int64_t order_keys(struct order_item *item, const void *values, aclDataType as, int64_t n, bool descending);
 /* Sorts by key, equal keys by index. spare: room for n items. The result is in item. */
 void order_sort(struct order_item *item, struct order_item *spare, int64_t n);
+/* The first k of n values in that order, in item; item and spare have room for n. */
+void order_top(struct order_item *item, struct order_item *spare, const void *values, aclDataType as,
+               int64_t n, int64_t k, bool descending);
 
 #endif

@@ -1,5 +1,6 @@
 /* rowwise.c - rows of any layout as contiguous elements. */
 #include "softnpu/op/rowwise.h"
+#include "softnpu/kernel/column_kernels.h"
 
 #include <stdlib.h>
 
@@ -63,14 +64,16 @@ static void turn(const aclTensor *t, int32_t first, int32_t count, aclTensor *ou
  * element. */
 static int64_t row_step(const aclTensor *t, int32_t outer)
 {
-    int64_t step = -1, expected = 0;
+    int64_t step = 1, expected = 0;
+    bool known = false;
     for (int32_t d = t->rank - 1; d >= outer; d--) {
         if (t->dim[d] == 1) continue;
-        if (step < 0) step = expected = t->stride[d];
+        if (!known) step = expected = t->stride[d];
+        known = true;
         if (t->stride[d] != expected) return 0;
         expected *= t->dim[d];
     }
-    return step < 0 ? 1 : step;
+    return step;
 }
 
 static void view_init(struct row_view *v, const struct row_operand *o, const struct row_space *s)
@@ -293,4 +296,58 @@ int row_run(op_call *c, const struct row_space *space, const struct row_operand 
     for (int i = 0; i < nout; i++)
         if (j.v[i].t && j.v[i].mode == ROW_WHOLE) op_out_done(c, &j.v[i].turned, j.v[i].as, j.v[i].base);
     return 0;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------- */
+
+struct column_job {
+    struct column_call whole; /* from the first row on; m is all of the inner elements */
+    int64_t blocks;
+    int operands;
+    column_fn fn;
+    const void *ctx;
+};
+
+static int64_t inner_elements(const aclTensor *t, int32_t dim)
+{
+    int64_t n = 1;
+    for (int32_t d = dim + 1; d < t->rank; d++) n *= t->dim[d];
+    return n;
+}
+
+bool column_suits(const aclTensor *t, int32_t dim)
+{
+    return t->rank > 0 && inner_elements(t, dim) >= 8;
+}
+
+static void run_columns(void *ctx, int64_t begin, int64_t end)
+{
+    const struct column_job *j = ctx;
+    int64_t inner = j->whole.m;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i % j->blocks * COLUMN_BLOCK, at = i / j->blocks * j->whole.n * inner + first;
+        struct column_call call = {.n = j->whole.n, .step = inner};
+        call.m = inner - first < COLUMN_BLOCK ? inner - first : COLUMN_BLOCK;
+        for (int k = 0; k < j->operands; k++) call.p[k] = j->whole.p[k] + at;
+        j->fn(&call, j->ctx);
+    }
+}
+
+bool column_run(op_call *c, int32_t dim, const aclTensor *const *operand, int nin, column_fn fn,
+                const void *ctx)
+{
+    const aclTensor *out = operand[0];
+    for (int i = 1; i <= nin; i++)
+        if (sn_overlap(out, operand[i]) && !sn_same_view(out, operand[i])) return false;
+    struct column_job j = {.operands = nin + 1, .fn = fn, .ctx = ctx};
+    int64_t inner = inner_elements(out, dim), total = sn_numel(out);
+    if (total == 0) return true;
+    for (int i = 1; i <= nin; i++) j.whole.p[i] = op_in(c, operand[i], ACL_FLOAT);
+    j.whole.p[0] = op_out(c, out, ACL_FLOAT);
+    j.whole.n = out->dim[dim], j.whole.m = inner;
+    j.blocks = (inner + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
+    int64_t grain = ROW_TASK / (COLUMN_BLOCK * j.whole.n) + 1;
+    rt_pool_run(total / j.whole.n / inner * j.blocks, grain, run_columns, &j);
+    op_out_done(c, out, ACL_FLOAT, j.whole.p[0]);
+    return true;
 }

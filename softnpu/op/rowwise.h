@@ -39,4 +39,18 @@ int row_run(op_call *c, const struct row_space *space, const struct row_operand 
 /* Rows in t: the product of the dimensions outside [first, first + count). */
 int64_t row_count(const aclTensor *t, int32_t first, int32_t count);
 
+/* Rows that lie across memory, many side by side (kernel/column_kernels.h): fn gets the operands' memory as
+ * floats, the output's first, at the first of m neighbouring rows; elements of a row are `step` apart. */
+struct column_call {
+    float *p[ROW_OPERANDS];
+    int64_t n, step, m;
+};
+typedef void (*column_fn)(const struct column_call *call, const void *ctx);
+/* True when rows along dim of tensors of t's shape are better done so. */
+bool column_suits(const aclTensor *t, int32_t dim);
+/* One output and nin inputs of the same shape, all worked on as FLOAT. Returns false, with nothing done, when
+ * the output shares memory with an input that is not the same view. */
+bool column_run(op_call *c, int32_t dim, const aclTensor *const *operand, int nin, column_fn fn,
+                const void *ctx);
+
 #endif

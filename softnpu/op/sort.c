@@ -47,8 +47,7 @@ static void sort_row(const struct row_call *r)
 {
     const struct sort_run *s = r->ctx;
     struct order_item *item = r->scratch;
-    order_keys(item, r->p[2], s->as, r->n[2], s->descending);
-    order_sort(item, item + r->n[2], r->n[2]);
+    order_top(item, item + r->n[2], r->p[2], s->as, r->n[2], r->n[0], s->descending);
     for (int64_t i = 0; i < r->n[0]; i++) {
         copy_value(r->p[0], i, r->p[2], item[i].index, s->as);
         ((int64_t *)r->p[1])[i] = item[i].index;
