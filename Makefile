@@ -17,6 +17,7 @@ help:
 	@echo 'make test-cross                    aarch64 cross build, its unit tests under qemu-user'
 	@echo 'make stress                        the device under many threads, streams and processes (STRESS_SECONDS, 600)'
 	@echo 'make test-plugin TREE=... RELEASE=2.12.0   torch_npu'"'"'s own runtime tests'
+	@echo 'make test-page                     the report in headless Chromium, with pictures'
 	@echo 'make bench                         ratios to CPU torch and other peers'
 	@echo 'make fuzz                          every fuzz target for FUZZ_SECONDS (60) each'
 	@echo 'make check-style                   clang-format, clang-tidy and ruff'
@@ -63,8 +64,14 @@ stress: build
 test-plugin: build
 	@scripts/plugin_tests.py $(BUILD) $(TREE) $(or $(RELEASE),2.12.0)
 
+# The report's page in headless Chromium; pictures to look at are left in BUILD/pictures.
+test-page: build
+	@scripts/setup.sh build browser
+	@ninja -C $(BUILD) --quiet bench_report
+	@scripts/page_tests.sh $(BUILD)
+
 bench: build
-	@ninja -C $(BUILD) --quiet bench_launch bench_runtime
+	@ninja -C $(BUILD) --quiet bench_launch bench_runtime bench_report
 	@scripts/bench.sh $(BUILD)
 
 fuzz:
@@ -81,4 +88,4 @@ docs: build
 clean:
 	rm -rf build build-* build*.log
 
-.PHONY: stress test-plugin test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
+.PHONY: test-page stress test-plugin test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean

@@ -6,4 +6,5 @@ build=$1
 release=${BENCH_RELEASE:-2.13.0}
 "$build/bin/concord" env create "$release" >/dev/null
 "$build/bin/bench_runtime"
+"$build/bin/bench_report"
 "$build/bin/softnpu" run -- "$("$build/bin/concord" env path "$release")/bin/python" bench/device.py "$build/bin/bench_launch"
