@@ -1,5 +1,6 @@
 /* op.c - the two phases of an operator call: checks and copies of the arguments, then the launch. */
 #include "softnpu/op/executor.h"
+#include "softnpu/runtime/check.h"
 #include "softnpu/runtime/fault.h"
 #include "softnpu/tensor/format.h"
 
@@ -281,8 +282,40 @@ static int run_with_faults(op_call *c)
     return e;
 }
 
+/* ---- SOFTNPU_CHECK: what a call touches, from its first byte to its last ---- */
+
+static int check_tensor(const op_call *c, int i, const aclTensor *t)
+{
+    int kind = c->row->param[i].kind;
+    int64_t lo = t->offset, hi = t->offset, size = (int64_t)sn_size(t->dtype);
+    for (int d = 0; d < t->rank; d++) {
+        if (!t->dim[d]) return 0;
+        *(t->stride[d] < 0 ? &lo : &hi) += (t->dim[d] - 1) * t->stride[d];
+    }
+    const char *at = (const char *)t->data + lo * size, *name = c->row->param[i].name;
+    uint64_t bytes = (uint64_t)((hi - lo + 1) * size);
+    bool writes = kind == OPK_O || kind == OPK_OQ || kind == OPK_IO || kind == OPK_OL;
+    rt_check_access(c->row->name, name, at, bytes, writes);
+    return rt_check_live(c->row->name, name, at, bytes);
+}
+
+static int check_arguments(const op_call *c)
+{
+    int e = 0;
+    for (int i = 0; i < c->row->nparam && !e; i++) {
+        int kind = c->row->param[i].kind;
+        if (kind <= OPK_IO && kind != OPK_S && c->arg[i].t) e = check_tensor(c, i, c->arg[i].t);
+        if (kind != OPK_TL && kind != OPK_OL) continue;
+        for (uint64_t k = 0; k < c->arg[i].tl->n && !e; k++)
+            if (c->arg[i].tl->v[k]) e = check_tensor(c, i, c->arg[i].tl->v[k]);
+    }
+    return e;
+}
+
 static int run_call(op_call *c, aclrtStream stream)
 {
+    int wrong = __builtin_expect(rt_check_any(), 0) ? check_arguments(c) : 0;
+    if (wrong) return wrong;
     bool traced = trace_enabled();
     int64_t start = traced ? trace_clock_ns() : 0;
     int e = __builtin_expect(rt_fault_any(), 0) ? run_with_faults(c) : run_row(c);

@@ -1,5 +1,6 @@
 /* copy.c - copies and fills, on the calling thread or in stream order. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/check.h"
 #include "softnpu/runtime/graph.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@ enum { SPLIT = 4 << 20, SMALL = 64 << 10 };
 
 struct move {
     char *dst;
-    const char *src; /* NULL: fill with value */
+    const char *src;                   /* NULL: fill with value */
+    const void *given_dst, *given_src; /* as the caller knows them */
     size_t dpitch, spitch, width, height;
     int value;
 };
@@ -57,10 +59,29 @@ struct move_task {
     struct move move;
 };
 
+/* Pitched copies are looked at as one piece from the first byte to the last. */
+static int check_side(const char *what, const char *argument, const void *given, size_t pitch,
+                      const struct move *m, bool writes)
+{
+    uint64_t bytes = (m->height - 1) * pitch + m->width;
+    if (!given || !rt_is_device_ptr(given)) return 0;
+    rt_check_access(what, argument, given, bytes, writes);
+    return rt_check_live(what, argument, given, bytes);
+}
+
+static int check_move(const struct move *m)
+{
+    const char *what = m->src ? "copy" : "fill";
+    int code = check_side(what, "source", m->given_src, m->spitch, m, false);
+    return code ? code : check_side(what, "destination", m->given_dst, m->dpitch, m, true);
+}
+
 static int run_move(struct rt_task *t)
 {
-    perform(&((struct move_task *)t)->move);
-    return 0;
+    const struct move *m = &((struct move_task *)t)->move;
+    int code = __builtin_expect(rt_check_any(), 0) ? check_move(m) : 0;
+    if (!code) perform(m);
+    return code;
 }
 
 static void drop_move(struct rt_task *t)
@@ -127,7 +148,7 @@ static int plan_copy(void *dst, size_t max, const void *src, size_t count, int k
     if (count > max)
         return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: %zu bytes do not fit in the destination's %zu", function,
                        count, max);
-    *m = (struct move){rt_any_ptr(dst), rt_any_ptr(src), 0, 0, count, 1, 0};
+    *m = (struct move){rt_any_ptr(dst), rt_any_ptr(src), dst, src, 0, 0, count, 1, 0};
     return check_kind(dst, src, kind, function);
 }
 
@@ -137,7 +158,7 @@ static int plan_fill(void *dst, size_t max, int value, size_t count, const char 
     if (count > max)
         return rt_fail(ACL_ERROR_INVALID_PARAM, "%s: %zu bytes do not fit in the destination's %zu", function,
                        count, max);
-    *m = (struct move){rt_any_ptr(dst), NULL, 0, 0, count, 1, value};
+    *m = (struct move){rt_any_ptr(dst), NULL, dst, NULL, 0, 0, count, 1, value};
     return 0;
 }
 
@@ -181,7 +202,7 @@ static int plan_2d(void *dst, size_t dpitch, const void *src, size_t spitch, siz
         return rt_fail(ACL_ERROR_INVALID_PARAM,
                        "%s: null pointer, or rows of %zu bytes with pitches %zu and %zu", function, width,
                        dpitch, spitch);
-    *m = (struct move){rt_any_ptr(dst), rt_any_ptr(src), dpitch, spitch, width, height, 0};
+    *m = (struct move){rt_any_ptr(dst), rt_any_ptr(src), dst, src, dpitch, spitch, width, height, 0};
     return check_kind(dst, src, kind, function);
 }
 

@@ -4,6 +4,7 @@
  * is for the generation that was current when it was asked for, so an event can be recorded again while
  * others still wait. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/check.h"
 #include "softnpu/runtime/graph.h"
 #include "softnpu/runtime/ipc.h"
 
@@ -18,8 +19,9 @@ struct rt_event {
     struct rt_event_state *state; /* `own`, or in a table that several processes see */
     struct rt_event_state own;
     char key[IPC_EVENT_HANDLE_SIZE];
-    atomic_int waiting;  /* stream waits not yet over */
-    struct rt_mark mark; /* where it was recorded in a capture that is going on */
+    atomic_int waiting;    /* stream waits not yet over */
+    struct rt_mark mark;   /* where it was recorded in a capture that is going on */
+    struct rt_clock clock; /* race mode: what happened before it was recorded */
 };
 
 static atomic_uint next_id;
@@ -94,6 +96,7 @@ struct event_task {
     struct rt_event *e;
     unsigned long long generation;
     int32_t timeout_ms;
+    uint32_t stream; /* number */
 };
 
 static bool complete_now(struct rt_event *e)
@@ -120,6 +123,7 @@ static void complete(struct rt_event *e, unsigned long long generation)
 static int run_record(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
+    rt_clock_record(t->stream, &t->e->clock);
     complete(t->e, t->generation ? t->generation : atomic_fetch_add(&t->e->state->recorded, 1) + 1);
     return 0;
 }
@@ -167,6 +171,7 @@ static int run_wait(struct rt_task *task)
 {
     struct event_task *t = (struct event_task *)task;
     bool ok = wait_done(t, rt_deadline(t->timeout_ms), true);
+    if (ok) rt_clock_wait(t->stream, &t->e->clock);
     int code = ok || rt_task_cancelled() ? 0 : ACL_ERROR_RT_REPORT_TIMEOUT;
     if (code) rt_fail(code, "event %u was not recorded within %d ms", t->e->id, t->timeout_ms);
     return code;
@@ -184,7 +189,7 @@ static int push(struct rt_stream *s, struct rt_event *e, const struct rt_task_ki
 {
     struct event_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", kind->name);
-    *t = (struct event_task){{.kind = kind}, e, generation, timeout_ms};
+    *t = (struct event_task){{.kind = kind}, e, generation, timeout_ms, rt_stream_number(s)};
     atomic_fetch_add(&e->refs, 1);
     if (kind == &wait_kind && generation) atomic_fetch_add(&e->waiting, 1);
     return rt_stream_queue(s, &t->task, kind != &wait_kind);
@@ -239,7 +244,10 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
     if (captured && is_external(e)) return push(s, e, &wait_kind, 0, timeout);
     if (e->mark.capture && rt_graph_wait(s, &e->mark, &code)) return code;
     unsigned long long generation = atomic_load(&e->state->recorded);
-    if (atomic_load(&e->state->done) >= generation) return ACL_SUCCESS;
+    if (atomic_load(&e->state->done) >= generation) {
+        rt_clock_wait(rt_stream_number(s), &e->clock);
+        return ACL_SUCCESS;
+    }
     if (captured)
         return rt_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY,
                        "%s: event %u was recorded outside the capture and is not complete", __func__, e->id);
@@ -267,6 +275,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     RT_NEED(status, ACL_ERROR_INVALID_PARAM);
     EVENT(e, event);
     NOT_CAPTURED(e);
+    if (complete_now(e)) rt_clock_host_event(&e->clock);
     *status = complete_now(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -298,6 +307,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
                        e->id);
     atomic_fetch_add(&e->refs, 1);
     bool ok = wait_done(&t, rt_deadline(timeout), false);
+    if (ok) rt_clock_host_event(&e->clock);
     unref(e);
     return ok ? ACL_SUCCESS
               : rt_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "aclrtSynchronizeEvent: not complete after %d ms",
@@ -372,6 +382,7 @@ struct value_task {
     _Atomic(uint64_t) *at;
     uint64_t value;
     uint32_t condition;
+    uint32_t stream; /* number */
 };
 
 static void drop_value(struct rt_task *task)
@@ -379,9 +390,13 @@ static void drop_value(struct rt_task *task)
     free(task);
 }
 
+/* Race mode takes all values for one: what waits for any has waited for all that was written. */
+static struct rt_clock written;
+
 static int run_write(struct rt_task *task)
 {
     struct value_task *t = (struct value_task *)task;
+    rt_clock_record(t->stream, &written);
     atomic_store(t->at, t->value);
     rt_wait_notify();
     return 0;
@@ -409,6 +424,7 @@ static int run_value_wait(struct rt_task *task)
     struct value_task *t = (struct value_task *)task;
     while (!rt_wait_until(value_holds, t, rt_deadline(1), true) && !rt_task_cancelled()) {
     }
+    rt_clock_wait(t->stream, &written);
     return 0;
 }
 
@@ -432,7 +448,7 @@ static int push_value(void *dev, uint64_t value, uint32_t condition, aclrtStream
     if (!s) return code;
     struct value_task *t = malloc(sizeof *t);
     if (!t) return rt_fail(ACL_ERROR_BAD_ALLOC, "%s: no memory", function);
-    *t = (struct value_task){{.kind = kind}, rt_kernel_ptr(dev), value, condition};
+    *t = (struct value_task){{.kind = kind}, rt_kernel_ptr(dev), value, condition, rt_stream_number(s)};
     return rt_stream_queue(s, &t->task, kind == &write_kind);
 }
 

@@ -1,5 +1,6 @@
 /* memory.c - allocation of device and host memory. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/check.h"
 #include "softnpu/runtime/fault.h"
 
 #include <stdlib.h>
@@ -59,7 +60,12 @@ bool rt_memory_give(int device, uint64_t offset)
     struct rt_heap *h = heap_of(device);
     uint64_t size = h ? rt_heap_size(h, offset) : 0;
     if (size) {
-        rt_arena_discard(device, offset, size); /* before somebody else may get the piece */
+        char *at = rt_arena_base(device) + offset;
+        rt_check_forget(at, size);
+        if (rt_check_memory()) /* before somebody else may get the piece */
+            memset(rt_kernel_ptr(at), CHECK_POISON, size);
+        else
+            rt_arena_discard(device, offset, size);
         rt_heap_give(h, offset);
         account(device, -(int64_t)size);
     }

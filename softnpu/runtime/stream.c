@@ -8,6 +8,7 @@
  */
 #include "softnpu/runtime/internal.h"
 #include "softnpu/runtime/fault.h"
+#include "softnpu/runtime/check.h"
 #include "softnpu/runtime/graph.h"
 #include "softnpu/runtime/profile.h"
 
@@ -147,6 +148,7 @@ static int run_task(struct rt_stream *s, struct rt_task *t)
     bool always = t->kind->always;
     current = s;
     int code = 0;
+    if (__builtin_expect(rt_check_race(), 0)) rt_clock_start(s->id);
     if (always || !(failed_for_good(s) || atomic_load(&s->cancel))) code = perform(s, t);
     if (!always && rt_fault_any() && rt_fault_task()) code = rt_fault_task_code();
     note_result(s, code);
@@ -187,7 +189,7 @@ static void take_inline_blocking(struct rt_stream *s)
 bool rt_stream_enter(struct rt_stream *s)
 {
     if (rt_fault_any() || failed_for_good(s) || atomic_load_explicit(&s->sink, memory_order_relaxed) ||
-        atomic_load_explicit(&rt_profile_on, memory_order_relaxed))
+        atomic_load_explicit(&rt_profile_on, memory_order_relaxed) || rt_check_any())
         return false;
     if (!take_inline(s)) {
         if (!rt_settings()->blocking || current == s) return false;
@@ -291,6 +293,7 @@ int rt_stream_queue(struct rt_stream *s, struct rt_task *task, bool small)
     if (__builtin_expect(sink != NULL, 0)) return sink->put(sink, task, small);
     if (__builtin_expect(atomic_load_explicit(&rt_profile_on, memory_order_relaxed), 0))
         task->launched = rt_profile_now();
+    if (__builtin_expect(rt_check_race(), 0)) rt_clock_launch(s->id);
     if (!task->kind->always && failed_for_good(s)) {
         task->kind->drop(task);
         return report_error(s, false);
@@ -359,6 +362,7 @@ int rt_stream_wait(struct rt_stream *s, int32_t timeout_ms)
             return rt_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %u: work is not done after %d ms", s->id,
                            timeout_ms);
     }
+    rt_clock_host_stream(s->id);
     return report_error(s, true);
 }
 

@@ -268,6 +268,19 @@ int rt_vmm_unmap_object(char *address)
     return code ? code : aclrtFreePhysical(p);
 }
 
+bool rt_vmm_holds(const void *address, uint64_t size)
+{
+    const char *at = address, *end = at + size;
+    pthread_mutex_lock(&lock);
+    for (struct mapping *m = mappings; m && at < end;) {
+        bool inside = at >= m->at && at < m->at + m->size;
+        if (inside) at = m->at + m->size;
+        m = inside ? mappings : m->next; /* the next piece may stand anywhere in the list */
+    }
+    pthread_mutex_unlock(&lock);
+    return at >= end;
+}
+
 int rt_vmm_device(const void *address)
 {
     int device = -1;
