@@ -23,8 +23,11 @@ bool date_valid(const char *text)
     if (strlen(text) != sizeof shape - 1) return false;
     for (size_t i = 0; shape[i]; i++)
         if (shape[i] == 'd' ? !isdigit((unsigned char)text[i]) : text[i] != shape[i]) return false;
-    int month = atoi(text + 5), day = atoi(text + 8);
-    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+    static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] &&
+           (month != 2 || day < 29 || leap);
 }
 
 static int take_entry(struct baseline *b, char *line, uint32_t number, struct err *e)

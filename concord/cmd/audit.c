@@ -78,8 +78,9 @@ static void summary(const struct findings *f, size_t patches, size_t left)
     size_t by[SEVERITIES] = {0};
     for (size_t i = 0; i < f->list.len; i++) by[f->list.ptr[i].rule->severity] += !f->list.ptr[i].accepted;
     if (!left) return;
-    fprintf(stderr, "%zu patches: %zu errors, %zu warnings, %zu notes", patches, by[SEVERITY_ERROR],
-            by[SEVERITY_WARNING], by[SEVERITY_NOTE]);
+    fprintf(stderr, "%zu patch%s: %zu error%s, %zu warning%s, %zu note%s", patches, patches == 1 ? "" : "es",
+            by[SEVERITY_ERROR], by[SEVERITY_ERROR] == 1 ? "" : "s", by[SEVERITY_WARNING],
+            by[SEVERITY_WARNING] == 1 ? "" : "s", by[SEVERITY_NOTE], by[SEVERITY_NOTE] == 1 ? "" : "s");
     if (left < f->list.len) fprintf(stderr, ", %zu accepted", f->list.len - left);
     fputc('\n', stderr);
 }
@@ -161,6 +162,10 @@ int cmd_audit(int argc, char **argv)
     if (q.write_baseline && strpbrk(q.reason, "\t\n")) die("audit: --reason must be one line without tabs");
     if (q.expires && !date_valid(q.expires))
         die("audit: --expires: '%s' is not a date: write 2026-12-31", q.expires);
+    char today[32];
+    now_iso(today);
+    today[10] = '\0';
+    if (q.expires && strcmp(q.expires, today) < 0) die("audit: --expires: %s has passed", q.expires);
     int rc = run(&q, argc, argv);
     strings_free(&q.only);
     return rc;

@@ -111,7 +111,7 @@ static void stage_section(struct txn *t, const struct request *q, int flags, con
                  flags & APPLY_REVERSE ? removed : added, flags & APPLY_REVERSE ? added : removed,
                  r.base_checked ? ", base id agrees" : "", r.result_checked ? ", result id agrees" : "");
     else
-        snprintf(detail, sizeof detail, "%s", r.text);
+        snprintf(detail, sizeof detail, "%s", good ? "" : r.text);
     const char *outcome = r.outcome == APPLY_clean ? flags & APPLY_REVERSE ? "reversed" : "applied"
                                                    : apply_outcome_text(r.outcome);
     if (r.outcome == APPLY_already && flags & APPLY_REVERSE) outcome = "not applied, nothing to reverse";

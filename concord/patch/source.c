@@ -137,11 +137,9 @@ static int run(const char *const *argv, const char *what, struct err *e)
     if (proc_run(&spec, &r, e)) return err_wrap(e, "%s", what);
     int rc = 0;
     if (r.status) {
-        size_t n = r.out.len;
-        while (n && buf_str(&r.out)[n - 1] == '\n') n--;
-        const char *from = n ? memrchr(buf_str(&r.out), '\n', n) : NULL;
-        from = from ? from + 1 : buf_str(&r.out);
-        rc = err_set(e, "%s: %s: %.*s", what, argv[0], (int)(buf_str(&r.out) + n - from), from);
+        const char *text = buf_str(&r.out), *fatal = strstr(text, "fatal: ");
+        if (fatal) text = fatal + strlen("fatal: ");
+        rc = err_set(e, "%s: %s: %.*s", what, argv[0], (int)strcspn(text, "\n"), text);
     }
     proc_result_free(&r);
     return rc;

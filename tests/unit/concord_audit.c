@@ -2,6 +2,8 @@
  * baselines, renderings. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/patch_folder.h"
+
 #include "concord/audit/audit.h"
 
 #include <jansson.h>
@@ -14,7 +16,6 @@
     "a/test/test_t.py\n+++ b/test/test_t.py\n"
 #define HUNK "@@ -1,4 +1,4 @@\n import torch_npu\n-a\n+b\n c\n d\n"
 
-static char folder[64];
 static bool bad_seen[RULE_COUNT], good_seen[RULE_COUNT];
 
 static void audit_text(struct slice text, const char *name, struct source *upstream, struct findings *out)
@@ -373,6 +374,8 @@ static void baselines(void **state)
     assert_null(baseline_of("trailing-texd\tx\t*\t2027-01-31\tr\n", &e));
     assert_non_null(strstr(e.text, "trailing-text"));
     assert_null(baseline_of("trailing-text\tx\t*\tsoon\tr\n", &e));
+    assert_true(date_valid("2028-02-29") && date_valid("2026-12-31"));
+    assert_false(date_valid("2026-02-29") || date_valid("2100-02-29") || date_valid("2026-04-31"));
     audit_findings_free(&f);
     free(exact);
 }
@@ -430,19 +433,6 @@ static void rules_are_named(void **state)
     assert_string_equal(rule_nearest("cuda-fake"), "cuda-faked");
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/concord-audit-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return tree_remove(folder, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,5 +449,5 @@ int main(void)
         cmocka_unit_test(renderings),
         cmocka_unit_test(documentation_is_the_table),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

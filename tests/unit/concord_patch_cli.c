@@ -2,6 +2,8 @@
  * input, sources. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/patch_folder.h"
+
 #include "concord/patch/load.h"
 #include "concord/patch/source.h"
 
@@ -11,8 +13,6 @@
 #define FIXTURES SOURCE_DIR "/tests/fixtures/patch"
 #define GOLDEN SOURCE_DIR "/tests/golden/"
 #define PATCH "patches/test/test_t.py.patch"
-
-static char folder[64];
 
 enum { MAX_ARGS = 16 };
 
@@ -275,6 +275,19 @@ static void sources(void **state)
         source_gives(spec, "test/none.py", 0);
         free(spec);
     }
+    /* The blob is found by its id from whatever revision, also beside a work tree that has it no more. */
+    char *work = xformat("%s/clone", folder), id[PATCH_ID_MAX + 1];
+    struct buf want = BUF_INIT, got = BUF_INIT;
+    assert_int_equal(file_read(FIXTURES "/old/test/test_t.py", &want, &e), 0);
+    blob_id(slice_of(&want), false, id);
+    struct source *s = source_open(work, &e);
+    id[9] = '\0';
+    assert_int_equal(source_read_blob(s, id, &got), 1);
+    assert_true(slice_eq(slice_of(&got), slice_of(&want)));
+    assert_int_equal(source_read_blob(s, "123456789", &got), 0);
+    assert_int_equal(source_read_blob(s, "nonsense", &got), 0);
+    source_close(s);
+    buf_free(&want), buf_free(&got), free(work);
     char *none = xformat("%s/clone#v9", folder);
     assert_null(source_open(none, &e));
     assert_non_null(strstr(e.text, "no revision 'v9'"));
@@ -302,19 +315,6 @@ static void named_targets(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/concord-cli-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return tree_remove(folder, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,5 +324,5 @@ int main(void)
         cmocka_unit_test(bad_input),         cmocka_unit_test(sources),
         cmocka_unit_test(named_targets),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

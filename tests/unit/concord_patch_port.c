@@ -1,6 +1,8 @@
 /* concord_patch_port.c - carrying edits, and repairing faulty patches. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/patch_folder.h"
+
 #include "concord/patch/port.h"
 #include "concord/patch/repair.h"
 #include "concord/patch/words.h"
@@ -89,6 +91,44 @@ static void another_function_is_a_conflict(void **state)
     expect(edited, to, true, to, PORT_conflict, "TestA.test_two");
     expect(edited, to, false, to, PORT_conflict, "test_two");
     free(edited), free(to);
+}
+
+/* Without the base nothing says which block the moved lines are in now; with it the place is right or
+ * refused. */
+static void moved_code_is_no_place_without_a_base(void **state)
+{
+    (void)state;
+    char *edited = replaced(source, "y = torch.randn(4, 5)", "y = torch.randn(4, 5).npu()");
+    char *other = replaced(
+        source, "    def test_three(self):\n        y = torch.randn(4, 5)\n        self.assertEqual(y, y)\n",
+        "    def test_four(self):\n        def test_three(self):\n            y = torch.randn(4, 5)\n"
+        "            self.assertEqual(y, y)\n");
+    expect(edited, other, false, other, PORT_conflict, NULL);
+    expect(edited, other, true, other, PORT_conflict, NULL);
+    free(edited), free(other);
+}
+
+/* A def inside a string opens no scope, but the line is as good a mark. */
+static void heads_in_strings_are_marks(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "CODE = \"\"\"\nimport torch\ndef run(rank):\n    use(rank)\n    stop(rank)\n\"\"\"\n";
+    struct buf out = BUF_INIT, post = BUF_INIT;
+    struct patch p;
+    struct port r = {0};
+    struct err e;
+    char *edited = replaced(text, "use(rank)", "use(rank, 1)"), *to = replaced(text, "CODE", "# new\nCODE");
+    char *want = replaced(edited, "CODE", "# new\nCODE");
+    assert_int_equal(patch_make("test/t.py", slice_str(text), slice_str(edited), 0, NULL, &out, &e), 0);
+    parse(&p, buf_str(&out));
+    port_section(&p, &p.files.ptr[0], (struct slice){0}, slice_str(to), &r, &post);
+    assert_int_equal(r.counts[PORT_carried], 1);
+    assert_string_equal(buf_str(&post), want);
+    port_free(&r);
+    patch_free(&p);
+    buf_free(&out), buf_free(&post);
+    free(edited), free(to), free(want);
 }
 
 static void words_are_merged(void **state)
@@ -203,8 +243,6 @@ static void many_edits(void **state)
 
 /* ---- repair ------------------------------------------------------------------------------------------ */
 
-static char folder[64];
-
 #define HEAD                                                                                                 \
     "diff --git a/test/t.py b/test/t.py\nindex 5ad3c1e0..9b1f07d4 100644\n--- a/test/t.py\n+++ "             \
     "b/test/t.py\n"
@@ -318,24 +356,13 @@ static void repairs_against_the_base(void **state)
     free(bare), free(moved);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/concord-port-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return tree_remove(folder, NULL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edits_follow_their_function),
         cmocka_unit_test(another_function_is_a_conflict),
+        cmocka_unit_test(moved_code_is_no_place_without_a_base),
+        cmocka_unit_test(heads_in_strings_are_marks),
         cmocka_unit_test(words_are_merged),
         cmocka_unit_test(what_is_there_is_dropped),
         cmocka_unit_test(decorators_keep_their_definition),
@@ -346,5 +373,5 @@ int main(void)
         cmocka_unit_test(leaves_what_is_in_doubt),
         cmocka_unit_test(repairs_against_the_base),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,6 +1,8 @@
 /* concord_patch_txn.c - changing several files as one: every I/O call and every allocation failed in turn. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/patch_folder.h"
+
 #include "concord/patch/txn.h"
 
 #include <dlfcn.h>
@@ -9,8 +11,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char root[64];
 
 /* ---- failing disk ------------------------------------------------------------------------------------ */
 
@@ -55,16 +55,16 @@ static const struct txn_io bad_disk = {bad_write, bad_rename, bad_unlink, bad_mk
 
 static void put(const char *name, const char *text)
 {
-    char *path = path_join(root, name);
+    char *path = path_join(folder, name);
     assert_int_equal(file_write(path, text, strlen(text), 0, NULL), 0);
     free(path);
 }
 
 static void fresh_tree(void)
 {
-    assert_int_equal(tree_remove(root, NULL), 0);
-    assert_int_equal(dir_make(root, NULL), 0);
-    char *dir = path_join(root, "d");
+    assert_int_equal(tree_remove(folder, NULL), 0);
+    assert_int_equal(dir_make(folder, NULL), 0);
+    char *dir = path_join(folder, "d");
     assert_int_equal(dir_make(dir, NULL), 0);
     free(dir);
     put("a", "old a\n");
@@ -102,7 +102,7 @@ static int tree_state(void)
     int old = 0, new = 0;
     for (size_t i = 0; i < 4; i++) {
         struct buf text = BUF_INIT;
-        char *path = path_join(root, files[i].name);
+        char *path = path_join(folder, files[i].name);
         bool there = path_exists(path);
         if (there) assert_int_equal(file_read(path, &text, NULL), 0);
         old += there ? files[i].old && !strcmp(buf_str(&text), files[i].old) : !files[i].old;
@@ -115,7 +115,7 @@ static int tree_state(void)
 
 static bool leftovers(void)
 {
-    char *path = path_join(root, ".concord-patch");
+    char *path = path_join(folder, ".concord-patch");
     bool there = path_exists(path);
     free(path);
     return there;
@@ -124,7 +124,7 @@ static bool leftovers(void)
 static int commit(const struct txn_io *io, struct err *e)
 {
     struct txn t;
-    assert_int_equal(txn_open(&t, root, NULL, e), 0);
+    assert_int_equal(txn_open(&t, folder, NULL, e), 0);
     stage(&t);
     t.io = io;
     int rc = txn_commit(&t, e);
@@ -176,7 +176,7 @@ static void a_dead_disk_is_recovered(void **state)
         commit(&bad_disk, &e);
         if (calls < n) break;
         struct txn t;
-        assert_int_equal(txn_open(&t, root, NULL, &e), 0);
+        assert_int_equal(txn_open(&t, folder, NULL, &e), 0);
         recovered |= t.recovered;
         txn_close(&t);
         if (tree_state() < 0) fail_msg("call %ld: between after recovery", n);
@@ -222,7 +222,7 @@ static void no_allocation_leaves_the_tree_between(void **state)
             freopen("/dev/null", "w", stderr);
             fail_allocation = n;
             struct txn t;
-            if (!txn_open(&t, root, NULL, &e)) {
+            if (!txn_open(&t, folder, NULL, &e)) {
                 stage(&t);
                 txn_commit(&t, &e);
             }
@@ -231,7 +231,7 @@ static void no_allocation_leaves_the_tree_between(void **state)
         int status;
         waitpid(child, &status, 0);
         struct txn t;
-        assert_int_equal(txn_open(&t, root, NULL, &e), 0);
+        assert_int_equal(txn_open(&t, folder, NULL, &e), 0);
         txn_close(&t);
         if (tree_state() < 0) fail_msg("allocation %ld: between", n);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 99) break;
@@ -247,7 +247,7 @@ static void refuses(const char *path, const char *why)
 {
     struct txn t;
     struct err e;
-    assert_int_equal(txn_open(&t, root, NULL, &e), 0);
+    assert_int_equal(txn_open(&t, folder, NULL, &e), 0);
     assert_null(txn_file(&t, path, &e));
     if (!strstr(e.text, why)) fail_msg("%s", e.text);
     txn_close(&t);
@@ -257,7 +257,7 @@ static void paths_stay_inside(void **state)
 {
     (void)state;
     fresh_tree();
-    char *link = path_join(root, "link"), *out = path_join(root, "out");
+    char *link = path_join(folder, "link"), *out = path_join(folder, "out");
     assert_int_equal(symlink("/etc/hostname", link), 0);
     assert_int_equal(symlink("/tmp", out), 0);
     refuses("link", "symbolic link");
@@ -276,11 +276,11 @@ static void one_at_a_time(void **state)
     struct txn a, b;
     struct err e;
     fresh_tree();
-    assert_int_equal(txn_open(&a, root, NULL, &e), 0);
-    assert_int_equal(txn_open(&b, root, NULL, &e), -1);
+    assert_int_equal(txn_open(&a, folder, NULL, &e), 0);
+    assert_int_equal(txn_open(&b, folder, NULL, &e), -1);
     assert_non_null(strstr(e.text, "another concord"));
     txn_close(&a);
-    assert_int_equal(txn_open(&b, root, NULL, &e), 0);
+    assert_int_equal(txn_open(&b, folder, NULL, &e), 0);
     txn_close(&b);
 }
 
@@ -290,25 +290,12 @@ static void modes_are_kept(void **state)
     struct stat st;
     struct err e;
     fresh_tree();
-    char *path = path_join(root, "a");
+    char *path = path_join(folder, "a");
     assert_int_equal(chmod(path, 0755), 0);
     assert_int_equal(commit(&txn_io_disk, &e), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0755);
     free(path);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/concord-txn-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return tree_remove(root, NULL);
 }
 
 int main(void)
@@ -324,5 +311,5 @@ int main(void)
         cmocka_unit_test(one_at_a_time),
         cmocka_unit_test(modes_are_kept),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
