@@ -130,7 +130,7 @@ def run(options, tree, file, extra, proof):
     env = dict(os.environ, PROOF_FILE=str(proof), PYTHONDONTWRITEBYTECODE="1",
                PYTHONPATH=os.pathsep.join([str(ROOT / "tests/adapt"), str(options.site)]))
     args = [options.softnpu or options.build / "bin/softnpu", "run", "--", options.python, "-m", "pytest", "-q", "-W", "ignore",
-            "-p", "no:cacheprovider", "-p", "proof", path.name, *extra]
+            "--noconftest", "-p", "no:cacheprovider", "-p", "proof", path.name, *extra]
     log = subprocess.run([str(a) for a in args], cwd=path.parent, env=env, text=True, capture_output=True)
     rows = [json.loads(line) for line in proof.read_text().splitlines()] if proof.exists() else []
     if not rows:
