@@ -7,6 +7,7 @@
 #include "concord/suite/render.h"
 #include "concord/suite/sched.h"
 #include "concord/suite/shard.h"
+#include "concord/suite/slurm.h"
 #include "concord/suite/spec.h"
 #include "concord/suite/tree.h"
 
@@ -17,17 +18,17 @@
 struct options {
     const char *release, *python, *plugin, *device, *toolkit, *isolate, *journal, *name, *only, *shard,
         *rerun, *expect, *patches, *want_torch;
-    const char *json, *jsonl, *junit, *annotations, *plan;
+    const char *json, *jsonl, *junit, *annotations, *plan, *executor, *slurm;
     strings files, sites, env, args, devices;
     int64_t jobs, timeout, file_timeout, run_timeout, start_timeout, memory, output, processes, descriptors,
-        retries;
-    bool cpu, resume, wait, fail_fast, collect_only, quiet, update, no_torch;
+        retries, shards;
+    bool cpu, resume, go_on, wait, fail_fast, collect_only, quiet, update, no_torch;
 };
 
 /* What a run stands on; lives until the end of the command. */
 struct setting {
     struct options o;
-    char *command;
+    char *command, **argv; /* argv: a copy, before options are taken out */
     strings operands;
     struct place place;
     char *folder; /* of the environment, "" for none */
@@ -220,6 +221,20 @@ static void resume_run(struct setting *x)
     free(options);
 }
 
+static bool has_unfinished(struct setting *x)
+{
+    struct err e;
+    int64_t last;
+    struct suite_run r;
+    if (store_last(&x->store, &last, &e) || (last && store_load(&x->store, last, &r, &e)))
+        exit(err_report(&e));
+    if (!last) return false;
+    bool finished = *r.finished;
+    suite_run_free(&r);
+    if (finished) die("%s: the run is finished: nothing to go on with", x->store.sql.path);
+    return true;
+}
+
 /* ---- running ----------------------------------------------------------------------------------------------
  */
 
@@ -306,15 +321,114 @@ static void open_selection(struct setting *x)
     if (selection_open(&x->selection, o->only, o->rerun, &x->store, &e)) exit(err_report(&e));
 }
 
+/* ---- on a cluster
+ * ------------------------------------------------------------------------------------------ */
+
+/* Options of this process, not of the shards; each has a value unless it is a flag. */
+static bool is_ours(const char *word, bool *value)
+{
+    static const char *const with_value[] = {"--executor", "--shards", "--slurm", "--journal",
+                                             "--json",     "--jsonl",  "--junit", "--annotations"};
+    static const char *const flags[] = {"--resume", "--continue", "--wait", "--quiet", "-q"};
+    size_t n = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof with_value / sizeof *with_value; i++) {
+        if (strlen(with_value[i]) != n || strncmp(word, with_value[i], n) != 0) continue;
+        *value = word[n] != '=';
+        return true;
+    }
+    *value = false;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (!strcmp(word, flags[i])) return true;
+    return false;
+}
+
+static void shard_arguments(char *const *argv, strings *out, strings *behind)
+{
+    bool engine = false, value;
+    for (int i = 1; argv[i]; i++) {
+        engine |= !strcmp(argv[i], "--");
+        if (engine)
+            *vec_push(behind) = xstrdup(argv[i]);
+        else if (is_ours(argv[i], &value))
+            i += value;
+        else
+            *vec_push(out) = xstrdup(argv[i]);
+    }
+}
+
+static int plan_shards(struct setting *x, const char *folder, int shards, struct err *e)
+{
+    char *plan = path_join(folder, "plan.json"), *journal = path_join(folder, "plan.db"),
+         *first = xformat("1/%d", shards);
+    int status = dir_make(folder, e);
+    if (!status && !path_exists(plan)) {
+        x->o.plan = plan;
+        x->o.shard = first;
+        x->o.collect_only = true;
+        status = store_open(&x->store, journal, true, e);
+        if (!status) {
+            open_selection(x);
+            new_run(x, "plan");
+            status = run_here(x, e) < 0 ? -1 : 0;
+            suite_run_free(&x->run);
+            store_close(&x->store);
+        }
+        x->o.plan = x->o.shard = NULL;
+        x->o.collect_only = false;
+    }
+    free(plan);
+    free(journal);
+    free(first);
+    return status;
+}
+
+static int run_slurm(struct setting *x, const char *name, const char *path)
+{
+    struct err e;
+    char *folder = xformat("%s.slurm", path);
+    int shards = x->o.shards > 0 ? (int)x->o.shards : 4;
+    strings arguments = {0}, engine = {0};
+    shard_arguments(x->argv, &arguments, &engine);
+    struct slurm_request q = {.folder = folder,
+                              .journal = path,
+                              .name = name,
+                              .shards = shards,
+                              .arguments = &arguments,
+                              .engine = &engine,
+                              .options = x->o.slurm,
+                              .quiet = x->o.quiet};
+    int status =
+        path_exists(path)
+            ? err_set(&e, "%s: is there already: name another journal for a run on the cluster", path)
+            : plan_shards(x, folder, shards, &e);
+    if (!status) status = slurm_run(&q, &e);
+    if (!status) status = store_open_readonly(&x->store, path, &e);
+    if (!status) x->run.id = 1;
+    int code = status < 0 ? err_report(&e) : status ? EXIT_FINDINGS : report(x, 0);
+    if (status == 1) fprintf(stderr, "concord: interrupted: the same command goes on\n");
+    if (!status) store_close(&x->store);
+    strings_free(&arguments);
+    strings_free(&engine);
+    free(folder);
+    return code;
+}
+
 static int run_test(struct setting *x)
 {
     struct err e;
     char *name = x->o.name ? xstrdup(x->o.name) : default_name(x);
     char *path = x->o.journal ? xstrdup(x->o.journal) : store_path(name);
     choose_place(x);
+    static const char *const executors[] = {"local", "slurm"};
+    if (x->o.executor && option_among("executor", x->o.executor, executors, 2)) {
+        int code = run_slurm(x, name, path);
+        free(name);
+        free(path);
+        return code;
+    }
     if (store_open(&x->store, path, x->o.wait, &e)) return err_report(&e);
     open_selection(x);
-    x->o.resume ? resume_run(x) : new_run(x, name);
+    x->o.resume || (x->o.go_on && has_unfinished(x)) ? resume_run(x) : new_run(x, name);
     int status = run_here(x, &e);
     int code = status < 0 ? err_report(&e) : report(x, status);
     store_close(&x->store);
@@ -382,6 +496,11 @@ int cmd_test(int argc, char **argv)
         {0, "update-expectations", OPT_FLAG, &o->update, NULL, "rewrite that file for what this run saw"},
         {0, "collect-only", OPT_FLAG, &o->collect_only, NULL, "list the tests, run none"},
         {0, "resume", OPT_FLAG, &o->resume, NULL, "go on with the journal's last run"},
+        {0, "continue", OPT_FLAG, &o->go_on, NULL,
+         "go on with the last run if it is not finished, else begin one"},
+        {0, "executor", OPT_STRING, &o->executor, "WHERE", "local, or slurm: a job array, one shard a task"},
+        {0, "shards", OPT_INT, &o->shards, "N", "tasks of the job array (4)"},
+        {0, "slurm", OPT_STRING, &o->slurm, "OPTIONS", "further options for sbatch, in one word"},
         {0, "journal", OPT_STRING, &o->journal, "FILE",
          "journal (default: $CONCORD_HOME/journal/tests/<name>.db)"},
         {0, "name", OPT_STRING, &o->name, "NAME", "the run's name"},
@@ -395,6 +514,8 @@ int cmd_test(int argc, char **argv)
         {'q', "quiet", OPT_FLAG, &o->quiet, NULL, "no progress"},
         {0}};
     x.command = command_text(argc, argv);
+    x.argv = xcalloc((size_t)argc + 1, sizeof *x.argv);
+    memcpy(x.argv, argv, (size_t)argc * sizeof *argv);
     argc = split_args(argc, argv, &o->args);
     opt_parse(
         &argc, argv,
