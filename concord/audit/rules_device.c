@@ -65,12 +65,23 @@ void rule_import_only(const struct rule *rule, const struct view *v, struct find
     if (first) rule_report(rule, v, out, first, "all it does is import");
 }
 
-static bool adds_import(const struct view *v)
+/* Worth a look at the source model: imports are added, and one line of them stands twice or the whole file is
+ * there. */
+static bool repeats_import(const struct view *v)
 {
-    for (size_t i = 0; i < v->lines.len; i++)
-        if (vline_added(&v->lines.ptr[i]) && !v->lines.ptr[i].indent && is_import(&v->lines.ptr[i]))
-            return true;
-    return false;
+    bool added = false, twice = false;
+    struct map seen = {0};
+    for (size_t i = 0; i < v->lines.len && !twice; i++) {
+        const struct vline *l = &v->lines.ptr[i];
+        if (vline_removed(l) || l->indent || !is_import(l)) continue;
+        char *text = xstrndup(l->text.ptr, l->text.len);
+        added |= vline_added(l);
+        twice = map_has(&seen, text);
+        map_put(&seen, text);
+        free(text);
+    }
+    map_free(&seen, NULL);
+    return twice || (added && v->post);
 }
 
 static bool at_margin(const struct py_file *f, struct py_span at)
@@ -81,7 +92,7 @@ static bool at_margin(const struct py_file *f, struct py_span at)
 /* Unconditional imports of the same thing in module scope. */
 void rule_import_duplicate(const struct rule *rule, const struct view *v, struct findings *out)
 {
-    if (!v->python || !adds_import(v)) return;
+    if (!v->python || !repeats_import(v)) return;
     const struct side *side = view_after(v);
     const struct py_file *f = side->file;
     struct map seen = {0}; /* the statement, to its place in imports + 1 */

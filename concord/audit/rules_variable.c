@@ -276,14 +276,47 @@ static bool in_decorator(const struct known *k, uint32_t at)
     return false;
 }
 
-static bool worth_a_look(const struct view *v)
+static bool name_char(char c)
 {
-    for (size_t i = 0; i < v->lines.len; i++) {
-        const struct vline *l = &v->lines.ptr[i];
-        if (!vline_added(l) || l->comment || l->in_string) continue;
-        if (slice_has(l->code, ".npu(") || has_literal(l, "npu", true)) return true;
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Does the code name what may be a device variable: not a keyword, not the attribute of another object, not a
+ * type? */
+static bool mentions_variable(struct slice code)
+{
+    if (slice_has(code, "= torch.device(") || slice_has(code, "= device(")) return true;
+    for (size_t i = 0, n; i < code.len; i += n) {
+        for (n = 0; i + n < code.len && name_char(code.ptr[i + n]);) n++;
+        char name[32];
+        if (!n || n >= sizeof name) {
+            n += !n;
+            continue;
+        }
+        memcpy(name, code.ptr + i, n);
+        name[n] = '\0';
+        if (!names_device(name)) continue;
+        char next = i + n < code.len ? code.ptr[i + n] : ' ';
+        bool attribute = i && code.ptr[i - 1] == '.';
+        bool own = attribute && i >= 5 && !memcmp(code.ptr + i - 5, "self.", 5);
+        if ((own || !attribute) && next != '=' && next != '(') return true;
     }
     return false;
+}
+
+/* Most patches need no source model: they write no device out, or name no variable at all. */
+static bool worth_a_look(const struct view *v)
+{
+    bool written = false, variable = v->post != NULL;
+    for (size_t i = 0; i < v->lines.len && !(written && variable); i++) {
+        const struct vline *l = &v->lines.ptr[i];
+        if (l->comment || l->in_string) continue;
+        written |= vline_added(l) && (slice_has(l->code, ".npu(") || has_literal(l, "npu", true));
+        variable = variable || mentions_variable(l->code);
+    }
+    for (uint32_t h = v->f->hunk; h < v->f->hunk_end && written && !variable; h++)
+        variable = mentions_variable(v->p->hunks.ptr[h].section);
+    return written && variable;
 }
 
 /* The added lines that stand for one where upstream uses its variable. */
