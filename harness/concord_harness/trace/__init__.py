@@ -1,0 +1,1 @@
+"""Which public APIs a test really calls, how often, and whether gradients flowed through them."""
