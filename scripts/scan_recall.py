@@ -69,11 +69,11 @@ def read_named(path: pathlib.Path, tree: pathlib.Path) -> list[Named]:
     return [Named(*key) for key in rows]
 
 
-def scan(concord: str, tree: pathlib.Path, apis: set[str]) -> dict[str, set[tuple[str, str]]]:
+def scan(concord: str, tree: pathlib.Path, apis: set[str], more: list[str]) -> dict[str, set[tuple[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         listed, result = pathlib.Path(folder, "apis"), pathlib.Path(folder, "scan.json")
         listed.write_text("\n".join(sorted(apis)) + "\n")
-        command = [concord, "scan", "--apis", str(listed), "--upstream", str(tree), "--json", str(result), "--helper-tests"]
+        command = [concord, "scan", "--apis", str(listed), "--upstream", str(tree), "--json", str(result), "--helper-tests", *more]
         subprocess.run(command, check=True)
         tests: dict[str, set[tuple[str, str]]] = {}
         for test in json.loads(result.read_text())["tests"]:
@@ -88,13 +88,14 @@ def main() -> int:
     parser.add_argument("tree", type=pathlib.Path)
     parser.add_argument("named", type=pathlib.Path)
     parser.add_argument("--misses", action="store_true", help="list what was not found")
+    parser.add_argument("--deep", action="store_true", help="count ways through torch's own modules")
     options = parser.parse_args()
     for path in (options.tree / "test", options.named):
         if not path.exists():
             print(f"scan_recall: {path} is not there: skipped")
             return 77
     named = read_named(options.named, options.tree)
-    tests = scan(options.concord, options.tree, {n.api for n in named})
+    tests = scan(options.concord, options.tree, {n.api for n in named}, ["--deep"] if options.deep else [])
     missed = [n for n in named if not n.found_in(tests)]
     if options.misses:
         for n in missed:

@@ -12,7 +12,7 @@
 
 struct request {
     const char *upstream, *json, *table, *index, *list, *plugin, *ref, *release;
-    bool all, no_index, evidence, helpers;
+    bool all, no_index, evidence, helpers, deep;
     int64_t threads;
     strings patches;
     VEC(struct scan_api) apis;
@@ -111,6 +111,7 @@ static int scan(const struct request *q, struct err *e)
                              .index = index,
                              .threads = (int)q->threads,
                              .whole = q->all,
+                             .deep = q->deep,
                              .helpers = q->helpers};
     struct scan_result r;
     strings patches = {0};
@@ -143,6 +144,8 @@ int cmd_scan(int argc, char **argv)
         {0, "json", OPT_STRING, &q.json, "FILE", "write the result as JSON"},
         {0, "table", OPT_STRING, &q.table, "FILE", "write the table of completeness as Markdown"},
         {0, "evidence", OPT_FLAG, &q.evidence, NULL, "with --all-apis: every test, not totals"},
+        {0, "deep", OPT_FLAG, &q.deep, NULL,
+         "ways through torch's own modules near an API count as indirect"},
         {0, "helper-tests", OPT_FLAG, &q.helpers, NULL, "list tests in torch/testing/_internal too"},
         {0, "index", OPT_STRING, &q.index, "FILE", "where facts of files are kept (in the cache folder)"},
         {0, "no-index", OPT_FLAG, &q.no_index, NULL, "keep nothing"},

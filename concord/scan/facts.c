@@ -260,11 +260,21 @@ static bool bound_anywhere(const struct py_file *f, uint32_t scope, const char *
     }
 }
 
+/* ".X.y" is of the file when the file defines X; else it came by a relative import. */
+static bool is_own(struct maker *m, const char *resolved)
+{
+    if (resolved[1] == '.') return false;
+    char *first = xstrndup(resolved + 1, strcspn(resolved + 1, "."));
+    bool own = type_scope_named(&m->t, first) != UINT32_MAX;
+    free(first);
+    return own;
+}
+
 static void add_ref_site(struct maker *m, uint32_t ref)
 {
     const struct py_ref *r = &m->f->refs.ptr[ref];
     const char *resolved = m->t.resolved[ref];
-    if (resolved && resolved[0] == '.') return;
+    if (resolved && resolved[0] == '.' && is_own(m, resolved)) return;
     if (resolved && str_starts(resolved, "builtins.")) return;
     if (resolved) {
         add_site(m, ref, FACT_NAME, resolved, "", type_origin_of_ref(&m->t, r));

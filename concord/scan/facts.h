@@ -9,10 +9,10 @@
 #include "concord/pysrc/pysrc.h"
 
 /* Raise when what is extracted changes: an index of another version is not used. */
-enum { FACTS_VERSION = 2 };
+enum { FACTS_VERSION = 3 };
 
 enum fact_kind {
-    FACT_NAME,     /* name: full dotted name */
+    FACT_NAME,     /* name: full dotted name; with dots in front it came by a relative import */
     FACT_METHOD,   /* name: attribute; type: of the receiver, "" if unknown */
     FACT_OPERATOR, /* name: "+"; at least one operand is a tensor */
     FACT_STAR,     /* name: a bare name that nothing in the file binds, and there is a star import */

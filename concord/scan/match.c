@@ -108,6 +108,7 @@ void matcher_free(struct matcher *m)
 struct matching {
     struct matcher *m;
     const struct facts *f;
+    struct file_module self;
     hits *out;
     struct map seen;  /* name in this file -> canonical name */
     struct map near;  /* package -> whether the file speaks of it: 1 yes, 2 no */
@@ -117,7 +118,15 @@ struct matching {
 static const char *canonical(struct matching *g, const char *name)
 {
     void **slot = map_put(&g->seen, name);
-    if (!*slot) *slot = (void *)modules_canonical(g->m->modules, name);
+    if (*slot) return *slot;
+    if (*name == '.' && g->self.name) {
+        char *full = modules_absolute(g->self.name, g->self.package, name);
+        *slot = (void *)modules_canonical(g->m->modules, full);
+        if (*slot == full) *slot = (void *)name; /* without sources nothing is kept of it */
+        free(full);
+    } else {
+        *slot = (void *)modules_canonical(g->m->modules, name);
+    }
     return *slot;
 }
 
@@ -188,7 +197,7 @@ static void hit_method(struct matching *g, uint32_t site, const char *name, cons
             add_hit(g, a - 1, site, SCAN_METHOD, NULL);
         }
     }
-    if (str_starts(type, "torch.testing._internal.") && g->m->helpers.entries.len) {
+    if (g->m->helpers.entries.len && (str_starts(type, "torch.") || (*type == '.' && g->self.name))) {
         char *full = xformat("%s.%s", canonical(g, type), name);
         hit_helpers(g, site, full);
         free(full);
@@ -280,9 +289,9 @@ static bool is_foreign(struct matching *g, uint8_t *known, const struct fact_sit
     return *k & (method ? METHOD_FOREIGN : NAME_FOREIGN);
 }
 
-void matcher_hits(struct matcher *m, const struct facts *f, hits *out)
+void matcher_hits(struct matcher *m, const struct facts *f, struct file_module self, hits *out)
 {
-    struct matching g = {.m = m, .f = f, .out = out};
+    struct matching g = {.m = m, .f = f, .self = self, .out = out};
     uint8_t *known = xcalloc(f->nstrings + 1, 1);
     out->len = 0;
     for (uint32_t i = 0; i < f->sites.len; i++) {
@@ -351,16 +360,22 @@ bool matcher_learn(struct matcher *m, const char *module, const struct facts *f,
     return new;
 }
 
-void matcher_words(struct matcher *m, strings *out)
+static void take_keys(struct map *words, strings *out)
 {
-    struct map words = {0};
+    for (size_t i = 0; i < words->entries.len; i++) *vec_push(out) = xstrdup(words->entries.ptr[i].key);
+    map_free(words, NULL);
+}
+
+void matcher_words(struct matcher *m, strings *out, strings *methods)
+{
+    struct map words = {0}, names = {0};
     for (size_t i = 0; i < m->napis; i++) {
         const struct scan_api *a = &m->apis[i];
         *map_put(&words, is_constructor(a) ? a->owner : a->leaf) = m;
         *map_put(&words, leaf_of(m->canonical[i])) = m;
     }
     for (size_t i = 0; i < m->learned.len; i++)
-        if (!m->learned.ptr[i].method) *map_put(&words, leaf_of(m->learned.ptr[i].name)) = m;
-    for (size_t i = 0; i < words.entries.len; i++) *vec_push(out) = xstrdup(words.entries.ptr[i].key);
-    map_free(&words, NULL);
+        *map_put(m->learned.ptr[i].method ? &names : &words, leaf_of(m->learned.ptr[i].name)) = m;
+    take_keys(&words, out);
+    take_keys(&names, methods);
 }

@@ -17,13 +17,18 @@ struct matcher; /* the APIs, ready to be looked up; read-only once helpers are k
 
 struct matcher *matcher_new(const struct scan_api *apis, size_t napis, struct modules *modules);
 void matcher_free(struct matcher *m);
+struct file_module { /* what a file is imported as; name NULL: nothing that relative imports could refer to */
+    const char *name;
+    bool package;
+};
 /* All APIs that the file's sites name, sorted by API, then in source order. */
-void matcher_hits(struct matcher *m, const struct facts *f, hits *out);
+void matcher_hits(struct matcher *m, const struct facts *f, struct file_module self, hits *out);
 /* Functions of a helper module that reach APIs by these hits become names that tests may reach them by. True
  * when any is new. */
 bool matcher_learn(struct matcher *m, const char *module, const struct facts *f, const hits *found);
-/* Last parts of all names to look for, helpers' included. Strings are the matcher's. */
-void matcher_words(struct matcher *m, strings *out);
+/* Last parts of all names to look for, helpers' included; methods of helpers apart, for whoever calls one
+ * names its class too. Owned strings are appended, the newest last. */
+void matcher_words(struct matcher *m, strings *words, strings *methods);
 
 /* Sites and tests of a file, appended to out, whose path and facts are set. */
 void cover_file(struct scan_file *out, const hits *found, bool only_tests);

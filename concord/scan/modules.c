@@ -115,7 +115,6 @@ static struct module *module_named(struct modules *m, const char *name, size_t n
     return *slot == &absent ? NULL : *slot;
 }
 
-/* Full name of a relative target (".x.y" in package a.b is a.b.x.y). Owned. */
 static char *absolute(const char *module, bool package, const char *target)
 {
     if (*target != '.') return xstrdup(target);
@@ -217,6 +216,15 @@ const char *modules_canonical(struct modules *m, const char *name)
     return found;
 }
 
+/* Full name of a base as the module writes it: ".X" is a class of its own, or came by a relative import.
+ * Owned. */
+static char *base_in(const char *name, const struct module *module, const char *base)
+{
+    const struct fact_export *own =
+        *base == '.' ? facts_export(&module->facts, base + 1, strcspn(base + 1, ".")) : NULL;
+    return own && !*own->target ? xformat("%s%s", name, base) : absolute(name, module->package, base);
+}
+
 static bool derives(struct modules *m, const char *class, const char *base, int steps)
 {
     if (!strcmp(class, base)) return true;
@@ -227,7 +235,7 @@ static bool derives(struct modules *m, const char *class, const char *base, int 
     bool found = false;
     char *copy = xstrdup(x->bases), *save = NULL, *prefix = xstrndup(class, (size_t)(dot - class));
     for (char *b = strtok_r(copy, ",", &save); b && !found; b = strtok_r(NULL, ",", &save)) {
-        char *full = *b == '.' ? xformat("%s%s", prefix, b) : xstrdup(b);
+        char *full = base_in(prefix, module, b);
         found = derives(m, canonical(m, full), base, steps + 1);
         free(full);
     }
@@ -250,6 +258,11 @@ bool modules_derives(struct modules *m, const char *class, const char *base)
     pthread_mutex_unlock(&m->lock);
     free(key);
     return known == &yes;
+}
+
+char *modules_absolute(const char *module, bool package, const char *target)
+{
+    return absolute(module, package, target);
 }
 
 bool modules_exports(struct modules *m, const char *name, const char *what)

@@ -25,5 +25,7 @@ bool modules_derives(struct modules *m, const char *class, const char *base);
 /* True when the module binds the name itself or by a star import of its own: what `from module import *`
  * gives. */
 bool modules_exports(struct modules *m, const char *module, const char *name);
+/* Full name of a relative one, as the module writes it (".x.y" in package a.b is a.b.x.y). Owned. */
+char *modules_absolute(const char *module, bool package, const char *target);
 
 #endif

@@ -426,7 +426,7 @@ static void find_aliases(const char *text, size_t len, const struct outline *o, 
     }
 }
 
-bool outline_has_word(const char *text, size_t len, const char *const *words, size_t nwords)
+bool outline_has_word(const char *text, size_t len, char *const *words, size_t nwords)
 {
     for (size_t i = 0; i < nwords; i++)
         if (has_role(text, 0, len, words[i], ROLE_BARE)) return true;
@@ -434,14 +434,13 @@ bool outline_has_word(const char *text, size_t len, const char *const *words, si
 }
 
 /* The words that the file may mean. */
-static size_t find_wanted(const char *text, size_t len, const char *const *words, size_t nwords,
-                          struct wanted *out)
+static size_t find_wanted(const char *text, size_t len, const strings *words, struct wanted *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < nwords; i++) {
-        if (!memmem(text, len, words[i], strlen(words[i]))) continue;
-        enum role least = is_imported(text, len, words[i]) ? ROLE_BARE : ROLE_ATTRIBUTE;
-        if (has_role(text, 0, len, words[i], least)) out[n++] = (struct wanted){words[i], least};
+    for (size_t i = 0; i < words->len; i++) {
+        if (!memmem(text, len, words->ptr[i], strlen(words->ptr[i]))) continue;
+        enum role least = is_imported(text, len, words->ptr[i]) ? ROLE_BARE : ROLE_ATTRIBUTE;
+        if (has_role(text, 0, len, words->ptr[i], least)) out[n++] = (struct wanted){words->ptr[i], least};
     }
     return n;
 }
@@ -461,10 +460,13 @@ static void select_functions(struct selection *s, size_t len, const struct wante
     strings_free(&aliases);
 }
 
-bool outline_keep(char *text, size_t len, const char *const *words, size_t nwords, outline_skips *skips)
+bool outline_keep(char *text, size_t len, const strings *words, const strings *attributes,
+                  outline_skips *skips)
 {
-    struct wanted *wanted = xcalloc(nwords + 1, sizeof *wanted);
-    size_t n = find_wanted(text, len, words, nwords, wanted);
+    struct wanted *wanted = xcalloc(words->len + attributes->len + 1, sizeof *wanted);
+    size_t n = find_wanted(text, len, words, wanted);
+    for (size_t i = 0; n && i < attributes->len; i++)
+        wanted[n++] = (struct wanted){attributes->ptr[i], ROLE_BARE};
     if (n) {
         struct outline o;
         outline_read(&o, text, len);

@@ -31,9 +31,11 @@ typedef VEC(struct py_span) outline_skips;
 void outline_exports(char *text, size_t len, outline_skips *skips);
 /* Leaves out the functions that say nothing of the words: not those that contain one, nor those that name
  * such a function or its class, or that are named by one, nor what sets a kept class up. False: nothing
- * contains one. The text is changed inside what is left out only. */
-bool outline_keep(char *text, size_t len, const char *const *words, size_t nwords, outline_skips *skips);
+ * contains one. Attributes are words
+ * that count only where one of the others is found. The text is changed inside what is left out only. */
+bool outline_keep(char *text, size_t len, const strings *words, const strings *attributes,
+                  outline_skips *skips);
 /* Whether one of the words stands in the text, as a word of its own. */
-bool outline_has_word(const char *text, size_t len, const char *const *words, size_t nwords);
+bool outline_has_word(const char *text, size_t len, char *const *words, size_t nwords);
 
 #endif

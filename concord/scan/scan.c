@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 64, MAX_ROUNDS = 4 };
+enum { MAX_THREADS = 64, MAX_ROUNDS = 4, FEW_APIS = 8 /* more words than that blank little */ };
 
 static const char helper_folder[] = "torch/testing/_internal";
 
@@ -26,7 +26,7 @@ void scan_source(const char *path, const char *text, size_t len, const struct sc
     struct modules *modules = modules_open(NULL, NULL);
     struct matcher *m = matcher_new(apis, napis, modules);
     hits found = {0};
-    matcher_hits(m, &out->facts, &found);
+    matcher_hits(m, &out->facts, (struct file_module){0}, &found);
     cover_file(out, &found, false);
     vec_free(&found);
     matcher_free(m);
@@ -79,11 +79,11 @@ struct job {
     const struct scan_spec *spec;
     struct index *index;
     struct matcher *matcher;
-    bool whole; /* every file is read whole */
-    char *key;  /* what facts are kept under */
-    strings words;
-    size_t old_words;  /* of them, known in the round before */
-    struct tree *tree; /* that is being worked on */
+    bool whole;             /* every file is read whole */
+    char *key;              /* what facts are kept under */
+    strings words, methods; /* that files are looked through for; see matcher_words */
+    size_t old_words;       /* of them, known in the round before */
+    struct tree *tree;      /* that is being worked on */
     void (*step)(struct job *j, size_t i, struct index_stats *stats, struct err *e);
     int threads;
     atomic_size_t next;
@@ -99,8 +99,7 @@ static void make_facts(void *arg, const char *path, char *text, size_t len, stru
     *out = (struct facts){.strings = xcalloc(1, 1), .nstrings = 1};
     out->note = out->strings;
     outline_skips skips = {0};
-    if (!j->whole && !outline_keep(text, len, (const char *const *)j->words.ptr, j->words.len, &skips))
-        return;
+    if (!j->whole && !outline_keep(text, len, &j->words, &j->methods, &skips)) return;
     struct py_file *f = py_parse_without(path, text, len, skips.ptr, skips.len);
     free(out->strings);
     facts_extract(out, f);
@@ -112,9 +111,9 @@ static void make_facts(void *arg, const char *path, char *text, size_t len, stru
 static bool has_new_word(struct job *j, const char *path)
 {
     struct buf text = BUF_INIT;
-    bool has = !file_read(path, &text, NULL) &&
-               outline_has_word(buf_str(&text), text.len, (const char *const *)j->words.ptr + j->old_words,
-                                j->words.len - j->old_words);
+    bool has =
+        !file_read(path, &text, NULL) &&
+        outline_has_word(buf_str(&text), text.len, j->words.ptr + j->old_words, j->words.len - j->old_words);
     buf_free(&text);
     return has;
 }
@@ -139,11 +138,27 @@ static void load_step(struct job *j, size_t i, struct index_stats *stats, struct
     free(full);
 }
 
+static char *module_name(const char *path)
+{
+    char *name = xstrndup(path, strlen(path) - strlen(".py"));
+    for (char *c = name; *c; c++)
+        if (*c == '/') *c = '.';
+    if (str_ends(name, ".__init__")) name[strlen(name) - strlen(".__init__")] = 0;
+    return name;
+}
+
+static struct file_module module_of(const char *name, const char *path)
+{
+    return (struct file_module){name, str_ends(path, "/__init__.py")};
+}
+
 static void cover_step(struct job *j, size_t i, struct index_stats *stats, struct err *e)
 {
     (void)stats, (void)e;
     hits found = {0};
-    matcher_hits(j->matcher, &j->tree->files[i].facts, &found);
+    char *name = j->tree->helpers ? module_name(j->tree->paths.ptr[i]) : NULL;
+    matcher_hits(j->matcher, &j->tree->files[i].facts, module_of(name, j->tree->paths.ptr[i]), &found);
+    free(name);
     cover_file(&j->tree->files[i], &found, false);
     vec_free(&found);
     vec_free(&j->tree->files[i].facts.sites);
@@ -189,8 +204,9 @@ static void set_words(struct job *j)
 {
     j->old_words = j->words.len; /* new ones come last */
     strings_free(&j->words);
+    strings_free(&j->methods);
     free(j->key);
-    matcher_words(j->matcher, &j->words);
+    matcher_words(j->matcher, &j->words, &j->methods);
     if (j->whole) {
         j->key = xstrdup("full");
         return;
@@ -198,6 +214,7 @@ static void set_words(struct job *j)
     struct buf b = BUF_INIT;
     char hex[65];
     for (size_t i = 0; i < j->words.len; i++) buf_addf(&b, "%s ", j->words.ptr[i]);
+    for (size_t i = 0; i < j->methods.len; i++) buf_addf(&b, ".%s ", j->methods.ptr[i]);
     sha256_hex(buf_str(&b), b.len, hex);
     j->key = xformat("words:%.16s", hex);
     buf_free(&b);
@@ -225,15 +242,6 @@ static bool is_infrastructure(const char *path)
     return false;
 }
 
-static char *module_name(const char *path)
-{
-    char *name = xformat("torch.testing._internal.%.*s", (int)(strlen(path) - strlen(".py")), path);
-    for (char *c = name; *c; c++)
-        if (*c == '/') *c = '.';
-    if (str_ends(name, ".__init__")) name[strlen(name) - strlen(".__init__")] = 0;
-    return name;
-}
-
 /* Helpers are learned before the tests are read: what they are called is looked for as well. A helper may
  * reach the API through another module's helper, hence the rounds. */
 static void learn_helpers(struct job *j, struct tree *t)
@@ -246,7 +254,8 @@ static void learn_helpers(struct job *j, struct tree *t)
         for (size_t i = 0; i < t->paths.len; i++) {
             hits found = {0};
             char *module = module_name(t->paths.ptr[i]);
-            if (t->files[i].facts.strings) matcher_hits(j->matcher, &t->files[i].facts, &found);
+            if (t->files[i].facts.strings)
+                matcher_hits(j->matcher, &t->files[i].facts, module_of(module, t->paths.ptr[i]), &found);
             new |= matcher_learn(j->matcher, module, &t->files[i].facts, &found);
             free(module);
             vec_free(&found);
@@ -257,9 +266,9 @@ static void learn_helpers(struct job *j, struct tree *t)
 
 static void drop_infrastructure(strings *paths)
 {
-    size_t kept = 0;
+    size_t kept = 0, n = strlen(helper_folder) + 1;
     for (size_t i = 0; i < paths->len; i++) {
-        if (is_infrastructure(paths->ptr[i]))
+        if (is_infrastructure(paths->ptr[i] + n))
             free(paths->ptr[i]);
         else
             paths->ptr[kept++] = paths->ptr[i];
@@ -267,14 +276,76 @@ static void drop_infrastructure(strings *paths)
     paths->len = kept;
 }
 
-static int open_tree(struct tree *t, const char *root, bool helpers, struct err *e)
+static int open_tests(struct tree *t, const char *root, struct err *e)
 {
-    *t = (struct tree){.root = xstrdup(root), .helpers = helpers};
-    if (helpers && !path_is_dir(root)) return 0;
+    *t = (struct tree){.root = xstrdup(root)};
     if (!path_is_dir(root))
         return err_set(e, "%s: no such folder: give the root of an upstream source tree", root);
     int rc = list_python(root, "", &t->paths, e);
-    if (helpers) drop_infrastructure(&t->paths);
+    t->files = xcalloc(t->paths.len + 1, sizeof *t->files);
+    return rc;
+}
+
+/* The API's own package (torch/utils/data), or module where it has none. Owned, relative to source. */
+static char *home_of(const char *source, const char *api)
+{
+    size_t n = 0;
+    char *best = NULL;
+    for (int parts = 0; parts < 3 && api[n]; parts++) {
+        n += strcspn(api + n, ".");
+        if (parts) {
+            char *rel = xstrndup(api, n);
+            for (char *c = rel; *c; c++)
+                if (*c == '.') *c = '/';
+            char *folder = path_join(source, rel), *file = xformat("%s.py", folder),
+                 *module = xformat("%s.py", rel);
+            char *found = path_is_dir(folder) ? rel : path_exists(file) ? module : NULL;
+            if (found) {
+                free(best);
+                best = xstrdup(found);
+            }
+            free(rel);
+            free(folder);
+            free(file);
+            free(module);
+        }
+        n += api[n] == '.';
+    }
+    return best;
+}
+
+static int add_homes(struct tree *t, const struct scan_api *apis, size_t napis, struct err *e)
+{
+    struct map seen = {0};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < napis; i++) {
+        char *home = home_of(t->root, apis[i].name);
+        void **slot = home ? map_put(&seen, home) : NULL;
+        if (slot && !*slot) {
+            *slot = t;
+            if (str_ends(home, ".py"))
+                *vec_push(&t->paths) = xstrdup(home);
+            else if (!str_starts(home, "torch/testing"))
+                rc = list_python(t->root, home, &t->paths, e);
+        }
+        free(home);
+    }
+    map_free(&seen, NULL);
+    return rc;
+}
+
+static int open_helpers(struct tree *t, const struct scan_spec *spec, const struct scan_api *apis,
+                        size_t napis, struct err *e)
+{
+    *t = (struct tree){.root = xstrdup(spec->source ? spec->source : ""), .helpers = true};
+    char *folder = path_join(t->root, helper_folder);
+    int rc = 0;
+    if (spec->source && path_is_dir(folder)) {
+        rc = list_python(t->root, helper_folder, &t->paths, e);
+        drop_infrastructure(&t->paths);
+        if (!rc && spec->deep) rc = add_homes(t, apis, napis, e);
+    }
+    free(folder);
     t->files = xcalloc(t->paths.len + 1, sizeof *t->files);
     return rc;
 }
@@ -312,13 +383,11 @@ static int scan_trees(struct job *j, struct tree *tests, struct tree *helpers, s
                                 .nread = j->stats.read,
                                 .nparsed = j->stats.made,
                                 .bytes = j->stats.bytes};
-    char *prefix = xformat("../%s/", helper_folder);
     if (!j->spec->helpers) {
         for (size_t i = 0; i < helpers->paths.len; i++) scan_file_free(&helpers->files[i]);
     } else {
-        collect(helpers, prefix, out);
+        collect(helpers, "../", out);
     }
-    free(prefix);
     collect(tests, "", out);
     if (!j->failed) return 0;
     scan_result_free(out);
@@ -339,13 +408,12 @@ int scan_run(const struct scan_spec *spec, const struct scan_api *apis, size_t n
              struct err *e)
 {
     *out = (struct scan_result){0};
-    char *warning = NULL,
-         *folder = spec->source ? path_join(spec->source, helper_folder) : xstrdup("/nonexistent");
+    char *warning = NULL;
     struct tree tests = {0}, helpers = {0};
-    int rc = open_tree(&tests, spec->tests, false, e);
-    if (!rc) rc = open_tree(&helpers, folder, true, e);
+    int rc = open_tests(&tests, spec->tests, e);
+    if (!rc) rc = open_helpers(&helpers, spec, apis, napis, e);
     if (!rc) {
-        struct job j = {.spec = spec, .threads = spec->threads, .whole = spec->whole};
+        struct job j = {.spec = spec, .threads = spec->threads, .whole = spec->whole || napis > FEW_APIS};
         for (size_t i = 0; i < napis; i++) j.whole |= apis[i].operator_ != NULL; /* no word tells of a + b */
         if (j.threads <= 0) j.threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
         if (j.threads > MAX_THREADS) j.threads = MAX_THREADS;
@@ -358,13 +426,13 @@ int scan_run(const struct scan_spec *spec, const struct scan_api *apis, size_t n
         modules_close(modules);
         index_close(j.index);
         strings_free(&j.words);
+        strings_free(&j.methods);
         free(j.key);
         pthread_mutex_destroy(&j.lock);
     }
     out->warning = warning;
     close_tree(&tests);
     close_tree(&helpers);
-    free(folder);
     return rc;
 }
 

@@ -87,6 +87,7 @@ struct scan_spec {
     const char *index;  /* path of the index, NULL: nothing is kept */
     int threads;        /* 0: one a core */
     bool whole;         /* read every file whole: for many APIs; else only what may name them is parsed */
+    bool deep;          /* ways through torch's own modules near the API count too */
     bool helpers;       /* tests of torch/testing/_internal are listed too, as ../torch/... */
 };
 int scan_run(const struct scan_spec *spec, const struct scan_api *apis, size_t napis, struct scan_result *out,
