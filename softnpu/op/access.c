@@ -35,8 +35,9 @@ int op_need_cast(const op_call *c, aclDataType from, int out_arg)
 {
     aclDataType to = c->arg[out_arg].t->dtype;
     if (sn_can_cast(from, to)) return 0;
-    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "a result of DT_%s cannot be cast to %s, which is DT_%s",
-                   sn_dtype(from)->name, c->row->param[out_arg].name, sn_dtype(to)->name);
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                   "result type DT_%s can't be cast to the desired output type DT_%s of %s",
+                   sn_dtype(from)->name, sn_dtype(to)->name, c->row->param[out_arg].name);
 }
 
 int op_need_dim(const op_call *c, int64_t dim, int32_t rank, int32_t *out)

@@ -8,19 +8,24 @@ enum shape { MM, BMM, MATMUL, MV, DOT, OUTER, SUM };
 struct product {
     enum shape shape;
     int8_t a, b, out, self, beta, alpha, cube;
+    int8_t turn_a,
+        turn_b; /* booleans: the matrices of a, b come transposed. 0: the row has no such argument */
 };
-static const struct product product_mm = {MM, 0, 1, 2, -1, -1, -1, 3};
-static const struct product product_bmm = {BMM, 0, 1, 2, -1, -1, -1, 3};
-static const struct product product_matmul = {MATMUL, 0, 1, 2, -1, -1, -1, 3};
-static const struct product product_mv = {MV, 0, 1, 2, -1, -1, -1, 3};
-static const struct product product_dot = {DOT, 0, 1, 2, -1, -1, -1, -1};
-static const struct product product_addmm = {MM, 1, 2, 5, 0, 3, 4, 6};
-static const struct product product_addmm_inplace = {MM, 1, 2, 0, 0, 3, 4, 5};
-static const struct product product_addbmm = {SUM, 1, 2, 5, 0, 3, 4, 6};
-static const struct product product_baddbmm = {BMM, 1, 2, 5, 0, 3, 4, 6};
-static const struct product product_addmv = {MV, 1, 2, 5, 0, 4, 3, 6};
-static const struct product product_addr = {OUTER, 1, 2, 5, 0, 3, 4, -1};
-static const struct product product_addr_inplace = {OUTER, 1, 2, 0, 0, 3, 4, -1};
+static const struct product product_mm = {MM, 0, 1, 2, -1, -1, -1, 3, 0, 0};
+static const struct product product_bmm = {BMM, 0, 1, 2, -1, -1, -1, 3, 0, 0};
+static const struct product product_matmul = {MATMUL, 0, 1, 2, -1, -1, -1, 3, 0, 0};
+static const struct product product_mv = {MV, 0, 1, 2, -1, -1, -1, 3, 0, 0};
+static const struct product product_dot = {DOT, 0, 1, 2, -1, -1, -1, -1, 0, 0};
+static const struct product product_addmm = {MM, 1, 2, 5, 0, 3, 4, 6, 0, 0};
+static const struct product product_addmm_inplace = {MM, 1, 2, 0, 0, 3, 4, 5, 0, 0};
+static const struct product product_addbmm = {SUM, 1, 2, 5, 0, 3, 4, 6, 0, 0};
+static const struct product product_baddbmm = {BMM, 1, 2, 5, 0, 3, 4, 6, 0, 0};
+static const struct product product_addmv = {MV, 1, 2, 5, 0, 4, 3, 6, 0, 0};
+static const struct product product_addr = {OUTER, 1, 2, 5, 0, 3, 4, -1, 0, 0};
+static const struct product product_addr_inplace = {OUTER, 1, 2, 0, 0, 3, 4, -1, 0, 0};
+
+static const struct product product_mm_older = {MM, 0, 1, 3, 2, -1, -1, -1, 4, 5};
+static const struct product product_bmm_older = {BMM, 0, 1, 2, -1, -1, -1, -1, 3, 4};
 
 /* Ranks that a shape class needs of a, b and out; -1: any from 1. */
 static const int8_t product_rank[][3] = {
@@ -51,6 +56,14 @@ static aclTensor with_unit(const aclTensor *t, int at)
     return v;
 }
 
+static void turn(const op_call *c, int8_t flag, aclTensor *t)
+{
+    if (!flag || !c->arg[flag].i) return;
+    int64_t *dim = t->dim + t->rank - 2, *stride = t->stride + t->rank - 2, d = dim[0], s = stride[0];
+    dim[0] = dim[1], dim[1] = d;
+    stride[0] = stride[1], stride[1] = s;
+}
+
 struct views {
     aclTensor a, b, out; /* matrices, a and b with their own batch dimensions, out with the common ones */
 };
@@ -60,6 +73,8 @@ static void make_views(const op_call *c, struct views *v)
     const struct product *p = c->row->aux;
     const aclTensor *a = c->arg[p->a].t, *b = c->arg[p->b].t, *out = c->arg[p->out].t;
     v->a = *a, v->b = *b, v->out = *out;
+    turn(c, p->turn_a, &v->a);
+    turn(c, p->turn_b, &v->b);
     if (a->rank == 1) v->a = vector_view(a, p->shape == OUTER ? COLUMN : ROW);
     if (b->rank == 1) v->b = vector_view(b, p->shape == OUTER ? ROW : COLUMN);
     if (p->shape == OUTER || p->shape == SUM) return;
@@ -88,10 +103,12 @@ static int check_batch(const op_call *c, const struct product *p, const struct v
     a.rank -= 2, b.rank -= 2;
     *rank = 0;
     bool same = a.rank == b.rank && !memcmp(a.dim, b.dim, (size_t)a.rank * sizeof *a.dim);
-    if (p->shape == MATMUL ? !sn_broadcast_shape(&a, &b, dim, rank) : !same)
+    bool broadcasts =
+        p->shape == MATMUL || (p->shape == BMM && p->self < 0); /* aclnnBatchMatMul.md: a batch of 1 */
+    if (broadcasts ? !sn_broadcast_shape(&a, &b, dim, rank) : !same)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "batch dimensions of %s and %s do not agree",
                        sn_shape_str(&v->a, as), sn_shape_str(&v->b, bs));
-    if (p->shape == BMM) dim[(*rank)++] = a.dim[0];
+    if (p->shape == BMM && !broadcasts) dim[(*rank)++] = a.dim[0];
     return 0;
 }
 
@@ -106,6 +123,12 @@ static int check_out(op_call *c, const struct product *p, const struct views *v)
     return op_need_shape(c, p->out, dim, rank);
 }
 
+/* What the product is added to; NULL: nothing. */
+static const aclTensor *addend(const op_call *c, const struct product *p)
+{
+    return p->self >= 0 ? c->arg[p->self].t : NULL;
+}
+
 /* A 910B's cube unit does not take bfloat16 together with another type. */
 static bool mixes_bf16(const op_call *c, const struct product *p)
 {
@@ -116,7 +139,7 @@ static bool mixes_bf16(const op_call *c, const struct product *p)
 static int check_types(op_call *c, const struct product *p)
 {
     aclDataType t = sn_promote(c->arg[p->a].t->dtype, c->arg[p->b].t->dtype);
-    if (p->self >= 0) t = sn_promote(t, c->arg[p->self].t->dtype);
+    if (addend(c, p)) t = sn_promote(t, addend(c, p)->dtype);
     if (!gemm_has(sn_compute(t)) || mixes_bf16(c, p))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "no matrix product of %s and %s",
                        sn_dtype(c->arg[p->a].t->dtype)->name, sn_dtype(c->arg[p->b].t->dtype)->name);
@@ -139,11 +162,10 @@ static int check_product(op_call *c)
                        sn_shape_str(c->arg[p->b].t, bs));
     if ((rc = check_out(c, p, &v)) || (rc = check_types(c, p))) return rc;
     aclTensor full;
-    const aclTensor *out = c->arg[p->out].t;
-    if (p->self >= 0 && !sn_expand(c->arg[p->self].t, out->dim, out->rank, &full))
+    const aclTensor *out = c->arg[p->out].t, *self = addend(c, p);
+    if (self && !sn_expand(self, out->dim, out->rank, &full))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s %s does not broadcast to %s",
-                       c->row->param[p->self].name, sn_shape_str(c->arg[p->self].t, as),
-                       sn_shape_str(out, bs));
+                       c->row->param[p->self].name, sn_shape_str(self, as), sn_shape_str(out, bs));
     int64_t flops = sn_numel(out) * k / 16;
     if (flops > c->work) c->work = flops;
     return 0;
@@ -168,9 +190,9 @@ static void set_scalars(op_call *c, const struct product *p, struct gemm *g)
 {
     if (p->alpha >= 0 && c->arg[p->alpha].s)
         g->alpha = sn_scalar_c128(c->arg[p->alpha].s), g->ialpha = sn_scalar_i64(c->arg[p->alpha].s);
-    if (p->self < 0) return;
+    if (!addend(c, p)) return;
     g->beta = 1, g->ibeta = 1;
-    if (c->arg[p->beta].s)
+    if (p->beta >= 0 && c->arg[p->beta].s)
         g->beta = sn_scalar_c128(c->arg[p->beta].s), g->ibeta = sn_scalar_i64(c->arg[p->beta].s);
 }
 
@@ -178,7 +200,7 @@ static bool needs_scratch(const op_call *c, const struct product *p)
 {
     const aclTensor *out = c->arg[p->out].t;
     if (sn_overlap(out, c->arg[p->a].t) || sn_overlap(out, c->arg[p->b].t)) return true;
-    const aclTensor *self = p->self >= 0 ? c->arg[p->self].t : NULL;
+    const aclTensor *self = addend(c, p);
     return self && sn_overlap(out, self) && !(sn_same_view(out, self) && out->dtype == self->dtype);
 }
 
@@ -220,7 +242,7 @@ static int run_product(op_call *c)
     bool adds = type == ACL_FLOAT || type == ACL_DOUBLE || type == ACL_BF16 || sn_is_complex(type)
                     ? g.beta != 0
                     : g.ibeta != 0;
-    if (p->self >= 0 && adds) load_self(c, p, type, &g.c);
+    if (addend(c, p) && adds) load_self(c, p, type, &g.c);
     gemm_run(c, &g);
     mat_out_done(c, &v.out, type, &g.c);
     return 0;
@@ -228,4 +250,11 @@ static int run_product(op_call *c)
 
 #define OP_FILE "softnpu/op/matmul.inc"
 #define OP_TABLE op_rows_matmul
+#include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/matmul_older.inc"
+#define OP_TABLE op_rows_matmul_older
 #include "softnpu/op/rows.h"

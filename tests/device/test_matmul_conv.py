@@ -133,6 +133,13 @@ def test_bmm_transposed():
     close(torch.bmm(a.npu().transpose(1, 2), a.npu()), torch.bmm(a.transpose(1, 2), a))
 
 
+def test_bmm_broadcasts_a_batch_of_one():
+    """aclnnBatchMatMul.md: one side's batch may be 1. The plugin hands expanded views over unexpanded."""
+    one, many = make(1, 8, 16), make(4, 16, 12)
+    close(torch.bmm(one.npu().expand(4, 8, 16), many.npu()), torch.bmm(one.expand(4, 8, 16), many))
+    close(torch.bmm(many.npu(), make(1, 12, 3).npu().expand(4, 12, 3)), torch.bmm(many, make(1, 12, 3).expand(4, 12, 3)))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_addbmm(dtype):
     same(torch.addbmm, make(5, 3, dtype=dtype), make(4, 5, 6, dtype=dtype), make(4, 6, 3, dtype=dtype), scale=10)
