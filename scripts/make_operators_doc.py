@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Print docs/operators.md: every operator the plugin looks up, its state on the software device and what it accepts.
 
-usage: make_operators_doc.py OPDOC surface.tsv accept_local.tsv TESTS_DIR > docs/operators.md
+usage: make_operators_doc.py OPDOC surface.tsv accept_local.tsv TESTS_DIR OP_DIR reached.tsv > docs/operators.md
+
+A row's kernel is read from the row files (OP_DIR/*.inc): the family, the function that runs it and what is special to
+the operator. reached.tsv (tests/conformance/table.py --reached) says which judges made the device run it.
 """
 
 import re
@@ -10,8 +13,25 @@ import sys
 from pathlib import Path
 
 
+ROW = re.compile(r"\bOPX?\(\s*(\w+),\s*\((?:[^()]|\([^()]*\))*\),\s*\w+,\s*(\w+),\s*(?:&?(\w+))?")
+
+
+def kernels(folder: Path) -> dict[str, str]:
+    found = {}
+    for path in sorted(folder.glob("*.inc")):
+        for name, run, special in ROW.findall(path.read_text(encoding="utf-8")):
+            found[name] = f"{path.stem}: {run}" + ("" if special in ("NULL", "0", "") else f", {special}")
+    return found
+
+
+def judges(table: Path) -> dict[str, str]:
+    lines = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return {name: names.replace(",", " ") for name, names in lines}
+
+
 def main() -> None:
-    opdoc, surface, local, tests = sys.argv[1:5]
+    opdoc, surface, local, tests, folder, reached = sys.argv[1:7]
+    kernel, judged = kernels(Path(folder)), judges(Path(reached))
     lines = subprocess.run([opdoc], capture_output=True, text=True, check=True).stdout.splitlines()
     rows = {name: (args, dtypes) for name, args, dtypes in (line.split("\t") for line in lines)}
     reasons = {}
@@ -43,13 +63,14 @@ def main() -> None:
     further = [[n, "further", "-"] for n in sorted(set(rows) - known)]
     for name, fam, rank in sorted(wanted, key=lambda w: (w[1], w[0])) + further:
         if fam != family:
-            print(f"\n## {fam}\n\n| operator | rank | state | first argument accepts | tests | note |")
-            print("|---|---|---|---|---|---|")
+            print(f"\n## {fam}\n\n| operator | rank | state | kernel | first argument accepts | tests | judges | note |")
+            print("|---|---|---|---|---|---|---|---|")
             family = fam
         row = rows.get(name)
         state = "row" if row else "missing"
         accepts, tests = row[1] if row else "", " ".join(sorted(mentions.get(name, ())))
-        print(f"| {name} | {rank} | {state} | {accepts} | {tests} | {reasons.get(name, '')} |")
+        cells = [name, rank, state, kernel.get(name, ""), accepts, tests, judged.get(name, ""), reasons.get(name, "")]
+        print("| " + " | ".join(cells) + " |")
 
 
 main()

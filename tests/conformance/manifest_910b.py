@@ -15,4 +15,5 @@ manifest = runpy.run_path(str(Path(torchcts.__file__).parent / "templates/manife
 manifest["device_name"] = "npu"
 manifest["backend_import"] = "torch_npu"
 manifest["supported_dtypes"] |= {t: False for t in (torch.float64, torch.uint16, torch.uint32, torch.uint64)}
+manifest["hardware"] |= {"device_memory_gb": [32], "system_memory_gb": 16}
 manifest["capabilities"] |= {"channels_last": False, "gradcheck": False, "double_backward": True}
