@@ -1,7 +1,9 @@
 /* activation.c - elementwise loops of activation functions and their gradients. */
 #include "softnpu/kernel/elementwise.h"
 #include "softnpu/kernel/ewtypes.h"
+#include "softnpu/kernel/vexp.h"
 #include "softnpu/kernel/vmath.h"
+#include <assert.h>
 
 /* Elements of a block at most; the engine's EW_BLOCK. */
 enum { BLOCK = 1024 };
@@ -93,6 +95,30 @@ enum { BLOCK = 1024 };
 #define SIGMOID_OF_F32 sigmoid_f32
 #define SIGMOID_OF_F64 sigmoid_f64
 
+/* exp and erf of a block in place. For floats by our own vectors, past n up to a whole one: the block has
+ * room. */
+#define BLOCK_F32(name, function)                                                                            \
+    static void name##_block_F32(int64_t n, float *t)                                                        \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i += VF_N) {                                                              \
+            vf v = VF_LOAD(t + i);                                                                           \
+            function(&v);                                                                                    \
+            VF_STORE(t + i, v);                                                                              \
+        }                                                                                                    \
+    }
+BLOCK_F32(EXP, vf_exp)
+BLOCK_F32(ERF, vf_erf)
+static_assert(BLOCK % VF_N == 0, "a block holds whole vectors");
+#define BLOCK_F64(name)                                                                                      \
+    static void name##_block_F64(int64_t n, double *t)                                                       \
+    {                                                                                                        \
+        CALL(F64, name, t);                                                                                  \
+    }
+BLOCK_F64(EXP)
+BLOCK_F64(ERF)
+#define EXP(T, block) EXP_block_##T(n, block)
+#define ERF(T, block) ERF_block_##T(n, block)
+
 #define SQRT_2_PI 0.79788456080286535588
 #define SQRT_1_2PI 0.39894228040143267794
 /* sqrt(2/pi) (x + 0.044715 x^3) and its derivative */
@@ -179,10 +205,10 @@ ADDRELU_INT(U8)
     }
 
 #define VECTOR(T)                                                                                            \
-    LOOP1_V(GELU, T, x *(T##_t)M_SQRT1_2, CALL(T, ERF, t), (T##_t)0.5 * x * (1 + t[i]))                      \
+    LOOP1_V(GELU, T, x *(T##_t)M_SQRT1_2, ERF(T, t), (T##_t)0.5 * x * (1 + t[i]))                            \
     LOOP1_V(GELUTANH, T, GELU_INNER(T, x), CALL(T, TANH, t), (T##_t)0.5 * x * (1 + t[i]))                    \
     LOOP1_V(FASTGELU, T, (T##_t)1.702 * x, SIGMOID(T, t), x * t[i])                                          \
-    LOOP1_V(SILU, T, -x, CALL(T, EXP, t), x / (1 + t[i]))                                                    \
+    LOOP1_V(SILU, T, -x, EXP(T, t), x / (1 + t[i]))                                                          \
     LOOP1_V(ELU, T, x > 0 ? 0 : x * q2, CALL(T, EXPM1, t), x > 0 ? x * q1 : t[i] * q0 * q1)                  \
     LOOP1_V(CELU, T, x > 0 ? 0 : x / q0, CALL(T, EXPM1, t), x > 0 ? x : t[i] * q0)                           \
     LOOP1_V(SOFTPLUS, T, x *q0 > q1 ? 0 : x * q0, (CALL(T, EXP, t), CALL(T, LOG1P, t)),                      \
@@ -191,7 +217,7 @@ ADDRELU_INT(U8)
     LOOP1_V(MISH, T, x > 20 ? 20 : x, CALL(T, EXP, t),                                                       \
             x > 20 ? x : x * (t[i] * (t[i] + 2)) / (t[i] * (t[i] + 2) + 2))                                  \
     LOOP1_V(LOGSIGMOID, T, x > 0 ? -x : x, (CALL(T, EXP, t), CALL(T, LOG1P, t)), (x < 0 ? x : 0) - t[i])     \
-    LOOP2_V(GELUB, T, x *(T##_t)M_SQRT1_2, -x *x / 2, (CALL(T, ERF, t), CALL(T, EXP, u)),                    \
+    LOOP2_V(GELUB, T, x *(T##_t)M_SQRT1_2, -x *x / 2, (ERF(T, t), EXP(T, u)),                                \
             g * ((T##_t)0.5 * (1 + t[i]) + x * u[i] * (T##_t)SQRT_1_2PI))                                    \
     LOOP2_V(GELUTANHB, T, GELU_INNER(T, x), GELU_INNER_SLOPE(T, x), CALL(T, TANH, t),                        \
             g *((T##_t)0.5 * (1 + t[i]) + (T##_t)0.5 * x * (1 - t[i] * t[i]) * u[i]))                        \
@@ -207,7 +233,7 @@ ADDRELU_INT(U8)
     /* gated units: the first input passes or is gated, as the documents have it: GLU a sigmoid(b), the      \
      * others f(a) b */                                                                                      \
     LOOP2_V(GLU, T, x, 0, SIGMOID(T, t), g *t[i])                                                            \
-    LOOP2_V(GEGLU, T, x *(T##_t)M_SQRT1_2, 0, CALL(T, ERF, t), g *((T##_t)0.5 * x * (1 + t[i])))             \
+    LOOP2_V(GEGLU, T, x *(T##_t)M_SQRT1_2, 0, ERF(T, t), g *((T##_t)0.5 * x * (1 + t[i])))                   \
     LOOP2_V(GEGLUTANH, T, GELU_INNER(T, x), 0, CALL(T, TANH, t), g *((T##_t)0.5 * x * (1 + t[i])))           \
     LOOP2_V(SWIGLU, T, x, 0, SIGMOID(T, t), g *(x * t[i]))
 

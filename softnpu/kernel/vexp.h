@@ -86,4 +86,21 @@ V_INLINE void vf_exp_low(vf *v)
     *v = (vf)(((vi)((vu)y + ((vu)t << 23))) & ~gone); /* k goes straight into the exponent */
 }
 
+/* The error function within 2e-7 of its value's scale, which is 1 (Abramowitz and Stegun, 7.1.26): for
+ * activations, where it is added to 1. */
+#define ERF_P 0.3275911f
+#define ERF_A1 0.254829592f
+#define ERF_A2 (-0.284496736f)
+#define ERF_A3 1.421413741f
+#define ERF_A4 (-1.453152027f)
+#define ERF_A5 1.061405429f
+V_INLINE void vf_erf(vf *v)
+{
+    vi sign = (vi)*v & INT32_MIN;
+    vf a = (vf)((vi)*v ^ sign), e = -(a * a), t = 1.0f / (1.0f + ERF_P * a);
+    vf q = ((((ERF_A5 * t + ERF_A4) * t + ERF_A3) * t + ERF_A2) * t + ERF_A1) * t;
+    vf_exp_low(&e);
+    *v = (vf)((vi)(1.0f - q * e) | sign);
+}
+
 #endif

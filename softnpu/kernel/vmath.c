@@ -1,5 +1,6 @@
 /* vmath.c - vector mathematics: SLEEF's functions of this variant's width, the C library's as twin. */
 #include "softnpu/kernel/vmath.h"
+#include "softnpu/kernel/vexp.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -122,8 +123,24 @@ LOOP2(loop_f64_2, double, vf64, LANES_F64, f64_2, twin_f64_2)
         exponential(VM_EXP, n, out, out);                                                                    \
         for (int64_t i = 0; i < n; i++) out[i] = 1 / (1 + out[i]);                                           \
     }
-SIGMOID(sigmoid_f32, float, loop_f32)
 SIGMOID(sigmoid_f64, double, loop_f64)
+
+static void sigmoid_f32(int64_t n, const float *in, float *out)
+{
+    int64_t i = 0;
+    for (; i + VF_N <= n; i += VF_N) {
+        vf v = -VF_LOAD(in + i);
+        vf_exp(&v);
+        VF_STORE(out + i, 1 / (1 + v));
+    }
+    if (i == n) return;
+    vf v = {0};
+    memcpy(&v, in + i, (size_t)(n - i) * sizeof *in);
+    v = -v;
+    vf_exp(&v);
+    v = 1 / (1 + v);
+    memcpy(out + i, &v, (size_t)(n - i) * sizeof *in);
+}
 
 const struct vmath_kernels KV(vmath_kernels) = {
     .f32 = loop_f32,
