@@ -129,8 +129,8 @@ def run(options, tree, file, extra, proof):
     path = tree / file
     env = dict(os.environ, PROOF_FILE=str(proof), PYTHONDONTWRITEBYTECODE="1",
                PYTHONPATH=os.pathsep.join([str(ROOT / "tests/adapt"), str(options.site)]))
-    args = [options.softnpu or options.build / "bin/softnpu", "run", "--", options.python, "-m", "pytest", "-q", "-W", "ignore",
-            "--noconftest", "-p", "no:cacheprovider", "-p", "proof", path.name, *extra]
+    args = [options.softnpu or options.build / "bin/softnpu", "run", "--", options.python, "-m", "pytest", "-q",
+            "-W", "ignore", "--noconftest", "-p", "no:cacheprovider", "-p", "proof", path.name, *extra]
     log = subprocess.run([str(a) for a in args], cwd=path.parent, env=env, text=True, capture_output=True)
     rows = [json.loads(line) for line in proof.read_text().splitlines()] if proof.exists() else []
     if not rows:
@@ -169,7 +169,8 @@ def main():
             print(f"  CHANGED without an edit: {file}: {', '.join(other)}")
     if options.no_run:
         return faults != 0
-    options.python = Path(command([options.build / "bin/concord", "env", "path", options.release]).strip()) / "bin/python"
+    env = command([options.build / "bin/concord", "env", "path", options.release]).strip()
+    options.python = Path(env) / "bin/python"
     for file, words in RUN.items():
         rows, log = run(options, tree, file, ["-k", f"{words} and not {NOT_RUN}"], work / (Path(file).name + ".proof"))
         scopes = edited.get(file, set())
@@ -180,8 +181,8 @@ def main():
                 faults += 1
                 print(f"  FAULT {file} {test}: {row['outcome']}, {row['allocations']} allocations")
         proved = sum(r["outcome"] == "passed" and r["allocations"] > 0 for r in rows.values())
-        print(f"{file}: {len(rows)} run, {sum(r['outcome'] == 'passed' for r in rows.values())} passed, {proved} of them "
-              f"with device allocations, {sum(r['outcome'] == 'skipped' for r in rows.values())} skipped; "
+        passed, skipped = (sum(r["outcome"] == o for r in rows.values()) for o in ("passed", "skipped"))
+        print(f"{file}: {len(rows)} run, {passed} passed, {proved} of them with device allocations, {skipped} skipped; "
               f"{log.strip().splitlines()[-1]}")
     rest = ["-k", f"not {RUN['test/test_utils.py']}"]
     before, _ = run(options, options.upstream, "test/test_utils.py", rest, work / "before.proof")
