@@ -71,14 +71,22 @@ struct replay {
     size_t seen;                            /* hunks that an upstream file has */
     size_t skipped;                         /* hunks of files that are not Python, or of new files */
 };
-/* Counts where p's imports of the backend stand, for adapt_convention's choice. */
+/* Where the patches of a branch put the backend's import. */
+struct replay_vote {
+    char *path; /* of the target; owned */
+    enum adapt_place place;
+};
 struct replay_votes {
-    size_t place[ADAPT_PLACES];
+    VEC(struct replay_vote) list;
 };
 void replay_vote(const struct patch *p, struct replay_votes *v);
-enum adapt_place replay_place(const struct replay_votes *v);
-/* Adds every hunk of p. place: of the branch's imports. upstream: root of a source tree, or NULL. */
-void replay_patch(const struct patch *p, enum adapt_place place, const char *upstream, struct replay *r);
+/* What most of the other files of path's folder do, where three or more do it; else what most of the branch
+ * does. path NULL: the branch. A file's own patch is never asked. */
+enum adapt_place replay_place(const struct replay_votes *v, const char *path);
+void replay_votes_free(struct replay_votes *v);
+/* Adds every hunk of p. upstream: root of a source tree, or NULL. */
+void replay_patch(const struct patch *p, const struct replay_votes *v, const char *upstream,
+                  struct replay *r);
 /* Edits that people made, of all that can be counted against the rules. */
 double replay_precision(const struct replay *r);
 void replay_free(struct replay *r);

@@ -26,6 +26,7 @@ struct request {
     bool dry_run, interactive, all_yes, all_no;
     struct adapt_device device;
     struct adapt_options options;
+    struct replay_votes votes; /* where the existing patches put imports */
     strings written;
     strings only;
     char *tests;        /* the folder that was scanned */
@@ -45,18 +46,16 @@ static void read_existing(struct request *q)
 {
     struct err e;
     strings paths = {0};
-    struct replay_votes votes = {0};
     char *const dir[] = {(char *)q->existing};
     if (patch_find(1, dir, &paths, &e)) die("%s", e.text);
     for (size_t i = 0; i < paths.len; i++) {
         struct patch p;
         if (patch_load(paths.ptr[i], &p, &e)) die("%s", e.text);
         *vec_push(&q->patches) = (struct existing){xstrdup(paths.ptr[i]), p};
-        replay_vote(&p, &votes);
+        replay_vote(&p, &q->votes);
         for (size_t k = 0; k < p.files.len; k++)
             if (p.files.ptr[k].path) *map_put(&q->sections, p.files.ptr[k].path) = (void *)(uintptr_t)(i + 1);
     }
-    q->options.place = replay_place(&votes); /* as the branch's other patches have it */
     strings_free(&paths);
 }
 
@@ -231,6 +230,7 @@ static void adapt_one(struct job *j, const char *const *tests, size_t ntests)
     struct err e;
     if (!read_file(j)) return;
     struct adapt_options o = j->q->options;
+    o.place = replay_place(&j->q->votes, j->path);
     j->model = py_parse(j->path, buf_str(&j->mine), j->mine.len);
     o.style = style_of(j);
     if (adapt_source(j->model, tests, ntests, &o, &j->r, &e)) {
@@ -407,6 +407,7 @@ static void request_free(struct request *q)
     strings_free(&q->only);
     json_decref(q->edits), json_decref(q->left), json_decref(q->notes), json_decref(q->files);
     json_decref(q->skeletons);
+    replay_votes_free(&q->votes);
     strings_free(&q->written);
     adapt_device_free(&q->device);
     free(q->table);

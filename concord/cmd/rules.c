@@ -119,10 +119,10 @@ static void replay_branch(struct replaying *q, char *name)
         if (patch_load(paths.ptr[i], &patches[i], &e)) die("%s", e.text);
         replay_vote(&patches[i], &votes);
     }
-    enum adapt_place place = replay_place(&votes);
+    enum adapt_place place = replay_place(&votes, NULL);
     for (size_t i = 0; i < paths.len; i++) {
         size_t from = r.hunks.len;
-        replay_patch(&patches[i], place, q->upstream, &r);
+        replay_patch(&patches[i], &votes, q->upstream, &r);
         tell_file(paths.ptr[i], &r, from, q->verbose, q->hunks);
         patch_free(&patches[i]);
     }
@@ -133,6 +133,7 @@ static void replay_branch(struct replaying *q, char *name)
     tell_rules(&r);
     json_array_append_new(q->branches, totals(name, place, &r));
     free(patches);
+    replay_votes_free(&votes);
     replay_free(&r);
     strings_free(&paths);
 }

@@ -342,8 +342,10 @@ static void test_replay(void **state)
     assert_int_equal(patch_parse(&p, slice_str(history), &e), 0);
     struct replay_votes votes = {0};
     replay_vote(&p, &votes);
-    assert_int_equal(replay_place(&votes), ADAPT_BEHIND_TORCH);
-    replay_patch(&p, replay_place(&votes), NULL, &r);
+    assert_int_equal(replay_place(&votes, NULL), ADAPT_BEHIND_TORCH);
+    assert_int_equal(replay_place(&votes, "test/test_a.py"),
+                     ADAPT_BEHIND_TESTING); /* its own does not count */
+    replay_patch(&p, &votes, NULL, &r);
     static const enum replay_verdict verdicts[] = {REPLAY_exact, REPLAY_exact, REPLAY_subset,
                                                    REPLAY_different, REPLAY_none};
     assert_int_equal(r.hunks.len, 5);
