@@ -333,6 +333,14 @@ static const char history[] = "diff --git a/test/test_a.py b/test/test_a.py\n"
                               "-        b = 2\n"
                               "+        b = 3\n";
 
+static const char neighbour[] = "diff --git a/test/test_b.py b/test/test_b.py\n"
+                                "--- a/test/test_b.py\n"
+                                "+++ b/test/test_b.py\n"
+                                "@@ -1,2 +1,3 @@\n"
+                                " import os\n"
+                                " import torch\n"
+                                "+import torch_npu\n";
+
 static void test_replay(void **state)
 {
     (void)state;
@@ -357,6 +365,7 @@ static void test_replay(void **state)
     assert_int_equal(r.wrong[RULE_factory], 1);
     assert_int_equal(r.right[RULE_import], 1);
     assert_string_equal(r.hunks.ptr[3].ours, "factory: a = torch.ones(2): .npu()");
+    replay_votes_free(&votes);
     replay_free(&r);
     patch_free(&p);
 }
