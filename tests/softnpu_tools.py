@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -86,6 +87,37 @@ print(subprocess.run(["{SMI}", "info", "--json"], capture_output=True, text=True
         finally:
             Path(usage).unlink(missing_ok=True)
         self.assertEqual(run(SMI, "watch").returncode, 2)
+        done = run(SMI, "info", "-t", "memory", "-i", "1", SOFTNPU_DEVICES="2", SOFTNPU_SOC="Ascend910B1")
+        self.assertIn("HBM Capacity(MB)               : 65536", done.stdout)
+        self.assertEqual(run(SMI, "info", "-t", "memory", "-i", "1").returncode, 2)
+        self.assertIn("Total Count                    : 3", run(SMI, "info", "-l", SOFTNPU_DEVICES="3").stdout)
+
+
+class Devices(unittest.TestCase):
+    CODE = "import acl; print(acl.rt.get_device_count()[0], acl.get_soc_name())"
+
+    def test_visible_devices_and_soc(self):
+        some = {"SOFTNPU_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": "1,3"}
+        self.assertEqual(on_device(self.CODE, **some).stdout, "2 Ascend910B4\n")
+        self.assertEqual(on_device(self.CODE, SOFTNPU_SOC="Ascend910_9391").stdout, "1 Ascend910_9391\n")
+        cut = {"SOFTNPU_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": "0,2,9,1"}  # read up to what is no device
+        self.assertEqual(on_device(self.CODE, **cut).stdout, "2 Ascend910B4\n")
+        for wrong in ({"ASCEND_RT_VISIBLE_DEVICES": "0,0"}, {"SOFTNPU_SOC": "Ascend1"}, {"SOFTNPU_CHECK": "nothing"}):
+            done = on_device("import acl; acl.rt.set_device(0); acl.rt.malloc(8, 0); acl.rt.synchronize_device()", **wrong)
+            self.assertIn(next(iter(wrong)), done.stderr)
+
+
+class Example(unittest.TestCase):
+    def test_builds_with_the_public_headers_alone_and_runs(self):
+        source, toolkit = Path(__file__).resolve().parent.parent / "examples" / "vector_add.c", BUILD / "toolkit"
+        with tempfile.TemporaryDirectory() as scratch:
+            program = Path(scratch, "vector_add")
+            flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-I", toolkit / "include", "-L", toolkit / "devlib"]
+            done = run("cc", *flags, source, "-o", program, "-lascendcl", "-lopapi")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run(SOFTNPU, "run", "--", program)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("1000 elements are right", done.stdout)
 
 
 class PyAcl(unittest.TestCase):

@@ -11,14 +11,16 @@
 #define RT_NEED_DEVICE(d)                                                                                    \
     RT_NEED((uint64_t)(int64_t)(d) < (uint64_t)rt_device_count(), ACL_ERROR_RT_INVALID_DEVICEID)
 
-/* A 910B4: public specifications and the values that the plugin's own tests expect. */
-enum { CUBE_CORES = 20, VECTOR_CORES = 40, AICPU_CORES = 7, L2_BYTES = 201326592, UB_BYTES = 196352 };
+/* Of the whole family: public specifications and the values that the plugin's own tests expect. */
+enum { AICPU_CORES = 7, L2_BYTES = 201326592, UB_BYTES = 196352 };
+#define CUBE_CORES (rt_settings()->soc->cube_cores)
+#define VECTOR_CORES (rt_settings()->soc->vector_cores)
 
 /* ---- names and versions ------------------------------------------------------------------------------ */
 
 const char *aclrtGetSocName(void)
 {
-    return rt_settings()->soc;
+    return rt_settings()->soc->name;
 }
 
 aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch)
@@ -69,7 +71,7 @@ aclError aclsysGetVersionStr(char *package, char *version)
 
 aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo info, int64_t *value)
 {
-    static const int64_t values[] = {CUBE_CORES, VECTOR_CORES, L2_BYTES};
+    const int64_t values[] = {CUBE_CORES, VECTOR_CORES, L2_BYTES};
     RT_NEED(value, ACL_ERROR_INVALID_PARAM);
     RT_NEED_DEVICE(device);
     RT_NEED((int)info >= 0 && (size_t)info < sizeof values / sizeof *values, ACL_ERROR_INVALID_PARAM);
@@ -79,7 +81,7 @@ aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo info, int64_t *va
 
 aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr attr, int64_t *value)
 {
-    static const struct {
+    const struct {
         int attr;
         int64_t value;
     } values[] = {
@@ -95,7 +97,7 @@ aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr attr, int64_t *value)
     RT_NEED(value, ACL_ERROR_INVALID_PARAM);
     RT_NEED_DEVICE(device);
     if (attr == ACL_DEV_ATTR_PHY_CHIP_ID) {
-        *value = device;
+        *value = rt_settings()->physical[device];
         return ACL_SUCCESS;
     }
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -103,8 +105,8 @@ aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr attr, int64_t *value)
         *value = values[i].value;
         return ACL_SUCCESS;
     }
-    return rt_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtGetDeviceInfo: a 910B4 does not tell attribute %d",
-                   (int)attr);
+    return rt_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "aclrtGetDeviceInfo: this family does not tell attribute %d", (int)attr);
 }
 
 static const aclCannAttr cann_attributes[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16,
@@ -131,7 +133,7 @@ aclError aclrtDeviceGetUuid(int32_t device, aclrtUuid *uuid)
 {
     RT_NEED(uuid, ACL_ERROR_INVALID_PARAM);
     RT_NEED_DEVICE(device);
-    uint64_t h[2] = {0x736F66746E707500u + (uint64_t)device, 0xCBF29CE484222325u};
+    uint64_t h[2] = {0x736F66746E707500u + (uint64_t)rt_settings()->physical[device], 0xCBF29CE484222325u};
     FILE *f = fopen("/etc/machine-id", "r");
     for (int c; f && (c = fgetc(f)) != EOF;) h[1] = (h[1] ^ (uint64_t)c) * 0x100000001B3u;
     if (f) fclose(f);
@@ -181,8 +183,11 @@ aclError aclrtGetDeviceUtilizationRate(int32_t device, aclrtUtilizationInfo *inf
 /* ---- core limits: kept and told, the software device's cores are the machine's ----------------------- */
 
 enum { NLIMITS = ACL_RT_DEV_RES_VECTOR_CORE + 1 };
-static const uint32_t cores[NLIMITS] = {CUBE_CORES, VECTOR_CORES};
 static atomic_uint device_limit[RT_MAX_DEVICES][NLIMITS]; /* 0: all */
+static uint32_t cores(aclrtDevResLimitType type)
+{
+    return (uint32_t)(type == ACL_RT_DEV_RES_CUBE_CORE ? CUBE_CORES : VECTOR_CORES);
+}
 #define RT_NEED_RES(type) RT_NEED((int)(type) >= 0 && (int)(type) < (int)NLIMITS, ACL_ERROR_RT_PARAM_INVALID)
 
 aclError aclrtGetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint32_t *value)
@@ -191,7 +196,7 @@ aclError aclrtGetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint3
     RT_NEED_DEVICE(device);
     RT_NEED_RES(type);
     uint32_t limit = atomic_load(&device_limit[device][type]);
-    *value = limit ? limit : cores[type];
+    *value = limit ? limit : cores(type);
     return ACL_SUCCESS;
 }
 
@@ -199,7 +204,7 @@ aclError aclrtSetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint3
 {
     RT_NEED_DEVICE(device);
     RT_NEED_RES(type);
-    RT_NEED(value >= 1 && value <= cores[type], ACL_ERROR_RT_PARAM_INVALID);
+    RT_NEED(value >= 1 && value <= cores(type), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&device_limit[device][type], value);
     return ACL_SUCCESS;
 }
@@ -231,7 +236,7 @@ aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, u
 {
     int code = 0;
     RT_NEED_RES(type);
-    RT_NEED(value >= 1 && value <= cores[type], ACL_ERROR_RT_PARAM_INVALID);
+    RT_NEED(value >= 1 && value <= cores(type), ACL_ERROR_RT_PARAM_INVALID);
     struct rt_stream *s = rt_stream_of(stream, __func__, &code);
     if (!s) return code;
     atomic_store(&rt_stream_limit(s)[type], value);

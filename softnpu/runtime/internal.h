@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 enum { RT_MAX_DEVICES = 16 };
-#define RT_CAPACITY ((uint64_t)32 << 30) /* a 910B4 has 32 GiB */
+#define RT_CAPACITY (rt_settings()->soc->memory)
 
 /* ---- the windows (arena.c) --------------------------------------------------------------------------- */
 

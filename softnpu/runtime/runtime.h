@@ -9,6 +9,7 @@
 #define SOFTNPU_RUNTIME_H
 
 #include "softnpu/include/acl/acl_base.h"
+#include "softnpu/runtime/soc.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -79,13 +80,14 @@ int rt_pool_threads(void);
 /* ---- settings (environment, read once) --------------------------------------------------------------- */
 
 struct rt_settings {
-    bool blocking;      /* SOFTNPU_BLOCKING=1 */
-    bool accept_any;    /* SOFTNPU_ACCEPT=any: dtype and rank acceptance relaxed */
-    bool hf32;          /* SOFTNPU_HF32=1 */
-    int devices;        /* SOFTNPU_DEVICES, default 1 */
-    int address_gib;    /* SOFTNPU_ADDRESS_GIB: at most this much address space is reserved, default 8192 */
-    const char *soc;    /* SOFTNPU_SOC, default Ascend910B4 */
-    const char *trace;  /* SOFTNPU_TRACE=FILE or NULL */
+    bool blocking;    /* SOFTNPU_BLOCKING=1 */
+    bool accept_any;  /* SOFTNPU_ACCEPT=any: dtype and rank acceptance relaxed */
+    bool hf32;        /* SOFTNPU_HF32=1 */
+    int devices;      /* SOFTNPU_DEVICES, default 1, as far as ASCEND_RT_VISIBLE_DEVICES lets see them */
+    int physical[16]; /* number of each among all of SOFTNPU_DEVICES */
+    int address_gib;  /* SOFTNPU_ADDRESS_GIB: at most this much address space is reserved, default 8192 */
+    const struct soc *soc; /* SOFTNPU_SOC, default Ascend910B4 */
+    const char *trace;     /* SOFTNPU_TRACE=FILE or NULL */
     const char *counts; /* SOFTNPU_COUNTS=FILE: per-operator launch counts written there at exit, or NULL */
 };
 const struct rt_settings *rt_settings(void);

@@ -35,6 +35,33 @@ static int number(const char *name, int lo, int hi, int otherwise)
     return (int)n;
 }
 
+static const struct soc *soc(void)
+{
+    const struct soc *s = soc_find(getenv("SOFTNPU_SOC"));
+    if (s) return s;
+    char names[512];
+    fprintf(stderr, "softnpu: SOFTNPU_SOC=%s: expected one of %s\n", getenv("SOFTNPU_SOC"),
+            soc_names(names, sizeof names));
+    _Exit(2);
+}
+
+/* Of no devices at all nothing can be hidden. */
+static void see_devices(void)
+{
+    if (!settings.devices) return;
+    const char *list = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    int n = soc_visible(list && *list ? list : NULL, settings.devices, settings.physical);
+    if (n < 0) {
+        fprintf(stderr,
+                "softnpu: ASCEND_RT_VISIBLE_DEVICES=%s: expected numbers below %d (SOFTNPU_DEVICES), each "
+                "once, separated "
+                "by commas\n",
+                list, settings.devices);
+        _Exit(2);
+    }
+    settings.devices = n;
+}
+
 static void read_settings(void)
 {
     settings = (struct rt_settings){
@@ -43,10 +70,11 @@ static void read_settings(void)
         .hf32 = is_on("SOFTNPU_HF32"),
         .devices = number("SOFTNPU_DEVICES", 0, RT_MAX_DEVICES, 1),
         .address_gib = number("SOFTNPU_ADDRESS_GIB", 64, 8192, 8192),
-        .soc = text("SOFTNPU_SOC", "Ascend910B4"),
+        .soc = soc(),
         .trace = text("SOFTNPU_TRACE", NULL),
         .counts = text("SOFTNPU_COUNTS", NULL),
     };
+    see_devices();
 }
 
 const struct rt_settings *rt_settings(void)

@@ -30,7 +30,7 @@ static struct usage_slot *claim(int device)
         int pid = atomic_load(&s->pid);
         if (pid && !usage_is_stale(s)) continue;
         if (!atomic_compare_exchange_strong(&s->pid, &pid, (int)getpid())) continue;
-        s->device = device;
+        s->device = rt_settings()->physical[device];
         atomic_store(&s->used, 0);
         name_process(s->name);
         return s;

@@ -1,13 +1,15 @@
 /* smi.c - softnpu-smi: devices, memory and processes, in the manner of npu-smi. */
+#include "softnpu/runtime/soc.h"
 #include "softnpu/runtime/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY_MB = 32768 };
-
-static const char usage[] = "usage: softnpu-smi info [--json]   devices, memory and processes of this user\n";
+static const char usage[] =
+    "usage: softnpu-smi info [--json]                 devices, memory and processes of this user\n"
+    "       softnpu-smi info -l                       the devices' numbers\n"
+    "       softnpu-smi info -t memory|usages|board|proc-mem -i N   one device, a line a fact\n";
 
 static void rule(void)
 {
@@ -41,12 +43,27 @@ static unsigned long long used_mb(struct usage_slot **s, int n)
     return (bytes + (1 << 20) - 1) >> 20;
 }
 
+static const struct soc *soc(void)
+{
+    const struct soc *s = soc_find(getenv("SOFTNPU_SOC"));
+    return s ? s : soc_find(NULL);
+}
+
+/* As npu-smi writes it: without "Ascend". */
+static const char *model(void)
+{
+    return soc()->name + strlen("Ascend");
+}
+
+static unsigned long long capacity_mb(void)
+{
+    return soc()->memory >> 20;
+}
+
 static void print_table(struct usage_table *t, int devices)
 {
     struct usage_slot *slots[USAGE_SLOTS];
-    const char *soc = getenv("SOFTNPU_SOC");
-    if (!soc || !*soc) soc = "Ascend910B4";
-    if (!strncmp(soc, "Ascend", 6)) soc += 6;
+    const char *name = model();
     rule();
     printf("| %-94s |\n", "softnpu-smi " SOFTNPU_VERSION "                 software device");
     rule();
@@ -54,8 +71,8 @@ static void print_table(struct usage_table *t, int devices)
     rule();
     for (int d = 0; d < devices; d++) {
         int n = live_slots(t, d, slots);
-        printf("| %-5d %-19s | %-13s | %-9s %-5llu / %-32d |\n", d, soc, "OK", "software", used_mb(slots, n),
-               CAPACITY_MB);
+        printf("| %-5d %-19s | %-13s | %-9s %-5llu / %-32llu |\n", d, name, "OK", "software",
+               used_mb(slots, n), capacity_mb());
     }
     rule();
     printf("| %-25s | %-13s | %-50s |\n", "NPU", "Process id", "Process name             Process memory(MB)");
@@ -90,8 +107,8 @@ static void print_json(struct usage_table *t, int devices)
     printf("{\"kind\": \"software\", \"devices\": [");
     for (int d = 0; d < devices; d++) {
         int n = live_slots(t, d, slots);
-        printf("%s{\"id\": %d, \"health\": \"OK\", \"memory_mb\": %d, \"used_mb\": %llu, \"processes\": [",
-               d ? ", " : "", d, CAPACITY_MB, used_mb(slots, n));
+        printf("%s{\"id\": %d, \"health\": \"OK\", \"memory_mb\": %llu, \"used_mb\": %llu, \"processes\": [",
+               d ? ", " : "", d, capacity_mb(), used_mb(slots, n));
         for (int i = 0; i < n; i++) {
             printf("%s{\"pid\": %d, \"used_mb\": %llu, \"name\": ", i ? ", " : "",
                    atomic_load(&slots[i]->pid), used_mb(&slots[i], 1));
@@ -103,12 +120,97 @@ static void print_json(struct usage_table *t, int devices)
     puts("]}");
 }
 
+static void print_list(int devices)
+{
+    printf("\tTotal Count                    : %d\n", devices);
+    for (int d = 0; d < devices; d++)
+        printf("\n\tNPU ID                         : %d\n\tChip Count                     : 1\n", d);
+}
+
+static void fact(const char *name, const char *value)
+{
+    printf("\t%-31s: %s\n", name, value);
+}
+
+static void number(const char *name, unsigned long long value)
+{
+    printf("\t%-31s: %llu\n", name, value);
+}
+
+static void print_memory(struct usage_slot **slots, int n)
+{
+    number("HBM Capacity(MB)", capacity_mb());
+    number("HBM Usage(MB)", used_mb(slots, n));
+    number("HBM Usage Rate(%)", used_mb(slots, n) * 100 / capacity_mb());
+}
+
+static void print_usages(struct usage_slot **slots, int n)
+{
+    number("HBM Capacity(MB)", capacity_mb());
+    number("HBM Usage Rate(%)", used_mb(slots, n) * 100 / capacity_mb());
+    number("Processes", (unsigned long long)n);
+}
+
+static void print_board(struct usage_slot **slots, int n)
+{
+    (void)slots, (void)n;
+    fact("Product Name", model());
+    fact("Manufacturer", "softnpu (software device)");
+    fact("Software Version", SOFTNPU_VERSION);
+    number("Cube Cores", (unsigned long long)soc()->cube_cores);
+    number("Vector Cores", (unsigned long long)soc()->vector_cores);
+}
+
+static void print_processes(struct usage_slot **slots, int n)
+{
+    for (int i = 0; i < n; i++)
+        printf("\tProcess id:%d        Process name:%s        Process memory(MB):%llu\n",
+               atomic_load(&slots[i]->pid), slots[i]->name, used_mb(&slots[i], 1));
+}
+
+static const struct {
+    const char *name;
+    void (*print)(struct usage_slot **slots, int n);
+} queries[] = {{"memory", print_memory},
+               {"usages", print_usages},
+               {"board", print_board},
+               {"proc-mem", print_processes}};
+
+/* info -t WHAT -i DEVICE, in either order. */
+static int query(struct usage_table *t, int argc, char **argv)
+{
+    const char *what = NULL, *device = NULL;
+    for (int i = 2; i + 1 < argc; i += 2) {
+        if (!strcmp(argv[i], "-t")) what = argv[i + 1];
+        if (!strcmp(argv[i], "-i")) device = argv[i + 1];
+    }
+    if (argc != 6 || !what || !device) return fputs(usage, stderr), 2;
+    char *end;
+    long d = strtol(device, &end, 10);
+    if (*end || !*device || d < 0 || d >= device_count())
+        return fprintf(stderr, "softnpu-smi: no device %s: there are %d (SOFTNPU_DEVICES)\n", device,
+                       device_count()),
+               2;
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        if (strcmp(queries[i].name, what)) continue;
+        struct usage_slot *slots[USAGE_SLOTS];
+        int n = live_slots(t, (int)d, slots);
+        number("NPU ID", (unsigned long long)d);
+        queries[i].print(slots, n);
+        return 0;
+    }
+    fprintf(stderr, "softnpu-smi: unknown query '%s'\n%s", what, usage);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (argc == 2 && !strcmp(argv[1], "--help")) return fputs(usage, stdout), 0;
-    if ((argc != 2 && !json) || strcmp(argv[1], "info")) return fputs(usage, stderr), 2;
+    if (argc < 2 || strcmp(argv[1], "info")) return fputs(usage, stderr), 2;
     struct usage_table *t = usage_map(false);
+    if (argc == 3 && !strcmp(argv[2], "-l")) return print_list(device_count()), 0;
+    if (argc > 2 && !json) return query(t, argc, argv);
     (json ? print_json : print_table)(t, device_count());
     return 0;
 }
