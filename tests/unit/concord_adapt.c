@@ -353,6 +353,11 @@ static void test_replay(void **state)
     assert_int_equal(replay_place(&votes, NULL), ADAPT_BEHIND_TORCH);
     assert_int_equal(replay_place(&votes, "test/test_a.py"),
                      ADAPT_BEHIND_TESTING); /* its own does not count */
+    struct patch other;
+    assert_int_equal(patch_parse(&other, slice_str(neighbour), &e), 0);
+    replay_vote(&other, &votes);
+    patch_free(&other);
+    assert_int_equal(replay_place(&votes, "test/test_a.py"), ADAPT_BEHIND_TORCH);
     replay_patch(&p, &votes, NULL, &r);
     static const enum replay_verdict verdicts[] = {REPLAY_exact, REPLAY_exact, REPLAY_subset,
                                                    REPLAY_different, REPLAY_none};
