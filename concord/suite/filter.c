@@ -92,7 +92,9 @@ static char *take_value(struct parser *x)
         return value;
     }
     size_t n = strcspn(x->p, " \t\n()");
-    if (!n) {
+    bool keyword = (n == 3 && (!strncmp(x->p, "and", n) || !strncmp(x->p, "not", n))) ||
+                   (n == 2 && !strncmp(x->p, "or", n));
+    if (!n || keyword) {
         fail(x, "a value is missing");
         return NULL;
     }
