@@ -32,7 +32,7 @@ struct adapt_site;
 struct adapt_rule {
     const char *name;
     enum adapt_pattern pattern;
-    const char *before, *after; /* an example: lines inside a test */
+    const char *before, *after; /* an example: a line inside a test, or a whole file */
     const char *reason, *reason_zh;
     bool (*run)(struct adapt_site *s); /* true: this rule has answered, no other is asked */
 };

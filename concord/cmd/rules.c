@@ -9,12 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void print_lines(char sign, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        printf("  %c %.*s\n", sign, (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
 static int list_rules(void)
 {
     for (int i = 0; i < RULE_COUNT; i++) {
         const struct adapt_rule *r = &adapt_rules[i];
         printf("%s (%s)\n", r->name, adapt_pattern_names[r->pattern]);
-        if (*r->before) printf("  - %s\n  + %s\n", r->before, r->after);
+        print_lines('-', r->before);
+        print_lines('+', r->after);
         printf("  %s\n  %s\n", r->reason, r->reason_zh);
     }
     return EXIT_OK;

@@ -107,7 +107,12 @@ static void test_examples(void **state)
     (void)state;
     for (int i = 0; i < RULE_COUNT; i++) {
         assert_true(*adapt_rules[i].reason && *adapt_rules[i].reason_zh);
-        if (*adapt_rules[i].before) expect(adapt_rules[i].before, adapt_rules[i].after, &adapt_defaults);
+        const struct adapt_rule *k = &adapt_rules[i];
+        assert_true(*k->before && *k->after);
+        if (strchr(k->before, '\n')) /* a whole file */
+            expect_text(k->before, k->after, &adapt_defaults);
+        else
+            expect(k->before, k->after, &adapt_defaults);
     }
 }
 
