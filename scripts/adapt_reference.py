@@ -125,7 +125,8 @@ def compare_with_people(folder, options, tree, tests):
                 same = ours is not None and normal(ours) == normal(new)
                 respelt = ours is not None and ours != was[line] and placed(ours) == placed(new)
                 missing += not same and not respelt
-                print(f"  {'same' if same else 'respelt' if respelt else 'MISSING'} {name[1]}:{line + 1} {test}: {new.strip()}")
+                verdict = "same" if same else "respelt" if respelt else "MISSING"
+                print(f"  {verdict} {name[1]}:{line + 1} {test}: {new.strip()}")
                 if not same:
                     print(f"       ours: {ours}")
     return missing

@@ -163,6 +163,7 @@ static void test_left(void **state)
         "lengths = torch.tensor([3, 2])",
         "torch.rand(2, generator=g)",
         "torch.cuda.nvtx.mark('a')",
+        "self.assertExpectedInline(str(x), \"tensor([1.])\")",
         "with torch.device(d):\n            a = torch.ones(2)",
         "a = torch.ones(2, device=\"cpu\")\n        b = a + torch.ones(2)",
     };
