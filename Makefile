@@ -13,6 +13,7 @@ help:
 	@echo 'make test                          unit tests, device tests and one end-to-end run'
 	@echo 'make build                         build only'
 	@echo 'make test-unit                     unit tests only (seconds)'
+	@echo 'make test-runner                   suites of misbehaving tests, 200 kills, a Slurm cluster (minutes)'
 	@echo 'make test-sanitize                 unit tests under ASan+UBSan, device and runner also under TSan'
 	@echo 'make test-cross                    aarch64 cross build, its unit tests under qemu-user'
 	@echo 'make stress                        the device under many threads, streams and processes (STRESS_SECONDS, 600)'
@@ -48,6 +49,9 @@ test-unit: build
 
 test-sanitize: setup
 	@scripts/sanitize.sh
+
+test-runner: build
+	@scripts/runner.sh $(BUILD)
 
 test-cross:
 	@scripts/setup.sh build cross

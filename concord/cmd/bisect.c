@@ -1,6 +1,7 @@
 /* bisect.c - concord bisect: the smallest set of tests that makes an order-dependent one fail. */
 #include "concord/base/base.h"
 #include "concord/cmd/cmd.h"
+#include "concord/run/worker.h"
 #include "concord/suite/filter.h"
 #include "concord/suite/place.h"
 #include "concord/suite/runref.h"
@@ -210,9 +211,8 @@ int cmd_bisect(int argc, char **argv)
     x.run = &r;
     x.victim = find_victim(&r, argv[2]);
     if (place_of_run(&r, &x.place, &e)) return err_report(&e);
-    const char *tmp = getenv("TMPDIR");
-    x.folder = xformat("%s/concord-bisect-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(x.folder)) die("bisect: %s: cannot be made", x.folder);
+    x.folder = worker_scratch(&e);
+    if (!x.folder) return err_report(&e);
     int code = bisect(&x);
     tree_remove(x.folder, NULL);
     free(x.folder);

@@ -21,10 +21,36 @@ void worker_adopt_orphans(void)
 
 /* ---- starting ---------------------------------------------------------------------------------------- */
 
-static char *make_scratch(struct err *e)
+static const char *scratch_parent(void)
 {
     const char *tmp = getenv("TMPDIR");
-    char *path = xformat("%s/concord-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    return tmp && *tmp ? tmp : "/tmp";
+}
+
+/* Folders of processes that were killed before they could remove them. */
+static void remove_stale(void)
+{
+    strings names = {0};
+    if (dir_list(scratch_parent(), &names, NULL)) return;
+    for (size_t i = 0; i < names.len; i++) {
+        long pid = 0;
+        char end = 0, proc[32];
+        if (sscanf(names.ptr[i], "concord-%ld%c", &pid, &end) != 2 || end != '-' || pid <= 0) continue;
+        snprintf(proc, sizeof proc, "/proc/%ld", pid);
+        if (path_exists(proc)) continue;
+        char *path = path_join(scratch_parent(), names.ptr[i]);
+        tree_remove(path, NULL);
+        free(path);
+    }
+    strings_free(&names);
+}
+
+char *worker_scratch(struct err *e)
+{
+    static bool swept;
+    if (!swept) remove_stale();
+    swept = true;
+    char *path = xformat("%s/concord-%d-XXXXXX", scratch_parent(), (int)getpid());
     if (mkdtemp(path)) return path;
     err_set(e, "%s: cannot make a working folder: %s", path, strerror(errno));
     free(path);
@@ -96,7 +122,7 @@ int worker_start_script(struct worker *w, const struct device_setup *setup, cons
                         const char *harness, const char *script, const char *const *args, struct err *e)
 {
     *w = (struct worker){.in = -1, .out = -1, .err = -1};
-    w->scratch = make_scratch(e);
+    w->scratch = worker_scratch(e);
     if (!w->scratch) return -1;
     signal(SIGPIPE, SIG_IGN); /* a worker that died is seen as an error of write */
     char *path = path_join(harness, script);

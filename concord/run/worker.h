@@ -19,6 +19,8 @@ int worker_start(struct worker *w, const struct device_setup *setup, const char 
 /* The same for another script of the harness, with arguments (NULL-terminated). */
 int worker_start_script(struct worker *w, const struct device_setup *setup, const char *python,
                         const char *harness, const char *script, const char *const *args, struct err *e);
+/* A new working folder of this process; those of processes that no longer live are removed first. Owned. */
+char *worker_scratch(struct err *e);
 /* Sends one line. -1 when the worker is gone. */
 int worker_send(struct worker *w, const json_t *message, struct err *e);
 /* Reads what is there (call when poll says so). False at the end of both streams: the worker is gone or

@@ -12,11 +12,9 @@
 
 int link_open(struct hub *h)
 {
-    const char *tmp = getenv("TMPDIR");
-    h->scratch = xformat("%s/concord-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     h->listener = -1;
-    if (!mkdtemp(h->scratch))
-        return err_set(h->e, "%s: cannot make a working folder: %s", h->scratch, strerror(errno));
+    h->scratch = worker_scratch(h->e);
+    if (!h->scratch) return -1;
     h->socket = path_join(h->scratch, "socket");
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (strlen(h->socket) >= sizeof a.sun_path)
