@@ -125,9 +125,14 @@ static const struct {
 };
 enum { NKINDS = sizeof kinds / sizeof *kinds };
 
+static bool on_device(const void *p)
+{
+    return rt_is_device_ptr(p) && !rt_vmm_is_host(p);
+}
+
 static bool fits(const void *p, enum side side)
 {
-    return side == ANY || rt_is_device_ptr(p) == (side == DEVICE);
+    return side == ANY || on_device(p) == (side == DEVICE);
 }
 
 static int check_kind(const void *dst, const void *src, int kind, const char *function)
@@ -137,8 +142,8 @@ static int check_kind(const void *dst, const void *src, int kind, const char *fu
     if (fits(dst, kinds[kind].dst) && fits(src, kinds[kind].src)) return 0;
     return rt_fail(ACL_ERROR_RT_PARAM_INVALID,
                    "%s: copy %s, but the destination %p is %s memory and the source %p %s memory", function,
-                   kinds[kind].name, dst, rt_is_device_ptr(dst) ? "device" : "host", src,
-                   rt_is_device_ptr(src) ? "device" : "host");
+                   kinds[kind].name, dst, on_device(dst) ? "device" : "host", src,
+                   on_device(src) ? "device" : "host");
 }
 
 static int plan_copy(void *dst, size_t max, const void *src, size_t count, int kind, const char *function,

@@ -78,6 +78,8 @@ int rt_vmm_unmap_object(char *address);
 int rt_open_object(int pid, const char *name);
 /* Device of the memory that is mapped at a reserved address, -1 if there is none. */
 int rt_vmm_device(const void *address);
+/* True if host memory is mapped at a reserved address. */
+bool rt_vmm_is_host(const void *address);
 /* True if all of [address, address+size) is mapped. */
 bool rt_vmm_holds(const void *address, uint64_t size);
 

@@ -329,14 +329,15 @@ aclError aclrtPointerGetAttributes(const void *p, aclrtPtrAttributes *attributes
     memset(attributes, 0, sizeof *attributes);
     int device = rt_arena_device(p);
     if (device < 0 && rt_is_device_ptr(p)) device = rt_vmm_device(p);
-    if (rt_is_device_ptr(p)) {
+    bool host = rt_vmm_is_host(p);
+    if (rt_is_device_ptr(p) && !host) {
         attributes->location =
             (aclrtMemLocation){device < 0 ? 0 : (uint32_t)device, ACL_MEM_LOCATION_TYPE_DEVICE};
         attributes->pageSize = 2u << 20;
         return ACL_SUCCESS;
     }
     attributes->location.type =
-        host_is_pinned(p) ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+        host || host_is_pinned(p) ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_UNREGISTERED;
     attributes->pageSize = (uint32_t)sysconf(_SC_PAGESIZE);
     return ACL_SUCCESS;
 }

@@ -20,7 +20,8 @@ struct physical {
     uint32_t generation;
     uint64_t offset, size;
     int mapped;
-    int fd; /* another process's memory object, or -1 for the device's own */
+    int fd;    /* a memory object of its own (host memory) or another process's, -1 for the device's */
+    bool host; /* the host reads and writes it at its mapped address */
 };
 struct mapping {
     char *at;
@@ -30,6 +31,7 @@ struct mapping {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int host_mappings;
 static struct rt_heap *addresses;
 static struct mapping *mappings;
 
@@ -96,11 +98,31 @@ aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, int option
     return ACL_SUCCESS;
 }
 
+/* Host memory that can be mapped as device memory can: a memory object of its own. */
+static int host_memory(aclrtDrvMemHandle *handle, size_t size)
+{
+    uint64_t rounded = (size + STEP - 1) / STEP * STEP;
+    struct physical *p = malloc(sizeof *p);
+    int fd = p ? memfd_create("softnpu-host", MFD_CLOEXEC) : -1;
+    if (fd < 0 || ftruncate(fd, (off_t)rounded)) {
+        if (fd >= 0) close(fd);
+        free(p);
+        return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMallocPhysical: the host has no %zu bytes left",
+                       size);
+    }
+    *p = (struct physical){PHYSICAL_MAGIC, 0, 0, 0, rounded, 0, fd, true};
+    *handle = p;
+    return ACL_SUCCESS;
+}
+
 aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop,
                              uint64_t flags)
 {
     (void)flags;
     RT_NEED(handle && prop && size, ACL_ERROR_INVALID_PARAM);
+    if (prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ||
+        prop->location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA)
+        return host_memory(handle, size);
     RT_NEED(prop->location.type == ACL_MEM_LOCATION_TYPE_DEVICE, ACL_ERROR_RT_PARAM_INVALID);
     RT_NEED(prop->location.id < (uint32_t)rt_device_count(), ACL_ERROR_RT_INVALID_DEVICEID);
     int device = (int)prop->location.id, code = rt_arena_open(device);
@@ -113,8 +135,8 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrt
         return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMallocPhysical: device %d has no %zu bytes left",
                        device, size);
     }
-    *p =
-        (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), (uint64_t)at, rounded, 0, -1};
+    *p = (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), (uint64_t)at, rounded, 0, -1,
+                           false};
     *handle = p;
     return ACL_SUCCESS;
 }
@@ -166,9 +188,15 @@ static int map(char *at, uint64_t size, uint64_t offset, struct physical *p)
         free(m);
         return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMapMem: %s", strerror(errno));
     }
+    if (p->host && mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->fd,
+                        (off_t)(p->offset + offset)) == MAP_FAILED) {
+        free(m);
+        return rt_fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMapMem: %s", strerror(errno));
+    }
     *m = (struct mapping){at, size, p, mappings};
     mappings = m;
     p->mapped++;
+    if (p->host) atomic_fetch_add(&host_mappings, 1);
     return ACL_SUCCESS;
 }
 
@@ -192,6 +220,10 @@ static bool unmap(struct mapping **link)
     struct mapping *m = *link;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
     if (mmap(m->at + rt_kernel_delta, m->size, PROT_NONE, flags, -1, 0) == MAP_FAILED) return false;
+    if (m->of->host) {
+        mmap(m->at, m->size, PROT_NONE, flags, -1, 0);
+        atomic_fetch_sub(&host_mappings, 1);
+    }
     *link = m->next;
     m->of->mapped--;
     free(m);
@@ -232,7 +264,7 @@ int rt_vmm_import(int device, int fd, uint64_t offset, uint64_t size, aclrtDrvMe
         close(fd);
         return rt_fail(ACL_ERROR_BAD_ALLOC, "importing memory: no memory");
     }
-    *p = (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), offset, size, 0, fd};
+    *p = (struct physical){PHYSICAL_MAGIC, device, rt_memory_generation(device), offset, size, 0, fd, false};
     *handle = p;
     return 0;
 }
@@ -268,6 +300,17 @@ int rt_vmm_unmap_object(char *address)
     return code ? code : aclrtFreePhysical(p);
 }
 
+bool rt_vmm_is_host(const void *address)
+{
+    if (!atomic_load_explicit(&host_mappings, memory_order_relaxed)) return false;
+    bool host = false;
+    pthread_mutex_lock(&lock);
+    for (struct mapping *m = mappings; m && !host; m = m->next)
+        host = m->of->host && (const char *)address >= m->at && (const char *)address < m->at + m->size;
+    pthread_mutex_unlock(&lock);
+    return host;
+}
+
 bool rt_vmm_holds(const void *address, uint64_t size)
 {
     const char *at = address, *end = at + size;
@@ -296,7 +339,7 @@ void rt_vmm_reset(int device)
 {
     pthread_mutex_lock(&lock);
     for (struct mapping **link = &mappings; *link;) {
-        if ((*link)->of->device != device || !unmap(link)) link = &(*link)->next;
+        if ((*link)->of->host || (*link)->of->device != device || !unmap(link)) link = &(*link)->next;
     }
     pthread_mutex_unlock(&lock);
 }

@@ -286,17 +286,43 @@ static void pool_serves_several_callers(void **state)
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
 }
 
+/* Host memory behind reserved addresses: the host uses it directly, copies take it for host memory. */
+static void host_memory_can_be_mapped(void **state)
+{
+    (void)state;
+    aclrtPhysicalMemProp prop = {.location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
+    aclrtDrvMemHandle handle;
+    aclrtPtrAttributes attributes;
+    size_t step = 2 << 20;
+    void *at, *device;
+    char back = 0;
+    assert_int_equal(aclrtSetDevice(0), 0);
+    assert_int_equal(aclrtMalloc(&device, 64, 0), 0);
+    assert_int_equal(aclrtReserveMemAddress(&at, 2 * step, 0, NULL, 1), 0);
+    assert_int_equal(aclrtMallocPhysical(&handle, step, &prop, 0), 0);
+    assert_int_equal(aclrtMapMem(at, step, 0, handle, 0), 0);
+    memset(at, 9, step);
+    assert_int_equal(aclrtMemcpy(device, 64, at, 64, ACL_MEMCPY_HOST_TO_DEVICE), 0);
+    assert_int_equal(aclrtMemcpy(at, 1, device, 1, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(aclrtMemcpy(&back, 1, (char *)device + 5, 1, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    assert_int_equal(back, 9);
+    assert_int_equal(aclrtPointerGetAttributes(at, &attributes), 0);
+    assert_int_equal(attributes.location.type, ACL_MEM_LOCATION_TYPE_HOST);
+    assert_int_equal(aclrtUnmapMem(at), 0);
+    assert_int_equal(aclrtFreePhysical(handle), 0);
+    assert_int_equal(aclrtReleaseMemAddress(at), 0);
+    assert_int_equal(aclrtResetDevice(0), 0);
+}
+
 int main(void)
 {
     setenv("SOFTNPU_THREADS", "4", 0);
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(host_access_faults),           T(kernels_see_host_copies),
-        T(capacity_is_enforced),         T(freeing_returns_pages),
-        T(heap_keeps_its_order),         T(virtual_memory_maps_physical),
-        T(copies_check_their_arguments), T(copies_2d),
-        T(host_memory_is_known),         T(pool_covers_everything_once),
-        T(pool_serves_several_callers),
+        T(host_memory_can_be_mapped),    T(host_access_faults),           T(kernels_see_host_copies),
+        T(capacity_is_enforced),         T(freeing_returns_pages),        T(heap_keeps_its_order),
+        T(virtual_memory_maps_physical), T(copies_check_their_arguments), T(copies_2d),
+        T(host_memory_is_known),         T(pool_covers_everything_once),  T(pool_serves_several_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,8 @@ typedef union aclrtStreamAttrValue {
 typedef enum aclrtMemLocationType {
     ACL_MEM_LOCATION_TYPE_HOST,
     ACL_MEM_LOCATION_TYPE_DEVICE,
-    ACL_MEM_LOCATION_TYPE_UNREGISTERED
+    ACL_MEM_LOCATION_TYPE_UNREGISTERED,
+    ACL_MEM_LOCATION_TYPE_HOST_NUMA = 4
 } aclrtMemLocationType;
 typedef struct aclrtMemLocation {
     uint32_t id;
