@@ -51,7 +51,7 @@ static double slope(double d, double p, double distance)
 {
     double size = fabs(d), sign = (d > 0) - (d < 0);
     if (p == 1) return sign;
-    if (isinf(p)) return size == distance ? sign : 0;
+    if (isinf(p)) return (float)size == (float)distance ? sign : 0; /* distances are stored as float */
     if (distance == 0 || (p < 1 && size == 0)) return 0;
     return p == 2 ? d / distance : sign * pow(size / distance, p - 1);
 }

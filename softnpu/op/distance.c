@@ -149,6 +149,52 @@ static int run_cdist_backward(op_call *c)
     return 0;
 }
 
+/* ---- the same of the older path: all inputs expanded to [batch, P, R, M], y [batch, P, M] ----- */
+
+static int check_cdist_grad(op_call *c)
+{
+    const aclTensor *x1 = c->arg[1].t;
+    if (x1->rank < 3)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "x1 has %d dimensions, expected 3 or more", x1->rank);
+    int64_t dim[SN_MAX_DIMS];
+    int e = 0, n = x1->rank;
+    for (int i = 0; i < 4 && !e; i++) e = op_need_same_shape(c, i, 1);
+    memcpy(dim, x1->dim, sizeof dim);
+    dim[n - 2] = dim[n - 1];
+    return e ? e : op_need_shape(c, 4, dim, n - 1);
+}
+
+static void expanded_gradients(void *ctx, int64_t begin, int64_t end)
+{
+    const struct pairs *f = ctx;
+    double sum[512];
+    enum { TILE = sizeof sum / sizeof *sum };
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t at = 0; at < f->m; at += TILE) {
+            int64_t n = f->m - at < TILE ? f->m - at : TILE;
+            memset(sum, 0, sizeof sum);
+            for (int64_t r = row * f->r_rows; r < (row + 1) * f->r_rows; r++)
+                distance_kernels()->gradient(sum, f->x1 + r * f->m + at, f->x2 + r * f->m + at, n, f->p,
+                                             (double)f->distance[r * f->m], (double)f->grad[r * f->m]);
+            for (int64_t i = 0; i < n; i++) f->out[row * f->m + at + i] = (float)sum[i];
+        }
+}
+
+static int run_cdist_grad(op_call *c)
+{
+    const aclTensor *x1 = c->arg[1].t, *out = c->arg[4].t;
+    if (!sn_numel(out)) return 0;
+    struct pairs f = {.out = op_out_scratch(c, out, ACL_FLOAT),
+                      .r_rows = x1->dim[x1->rank - 2],
+                      .m = x1->dim[x1->rank - 1],
+                      .p = order(c->arg[5].d)};
+    const float **in[] = {&f.grad, &f.x1, &f.x2, &f.distance};
+    for (int i = 0; i < 4; i++) *in[i] = op_in(c, c->arg[i].t, ACL_FLOAT);
+    rt_pool_run(sn_numel(out) / f.m, grain_for(f.m * f.r_rows), expanded_gradients, &f);
+    op_out_done(c, out, ACL_FLOAT, f.out);
+    return 0;
+}
+
 /* ---- pdist: the pairs i < j of self's rows, in that order ------------------------------------ */
 
 static int check_pdist(op_call *c)
@@ -175,4 +221,11 @@ static int run_pdist(op_call *c)
 
 #define OP_FILE "softnpu/op/distance.inc"
 #define OP_TABLE op_rows_distance
+#include "softnpu/op/rows.h"
+#undef OP_FILE
+#undef OP_TABLE
+
+#define OP_INTERNAL
+#define OP_FILE "softnpu/op/distance_older.inc"
+#define OP_TABLE op_rows_distance_older
 #include "softnpu/op/rows.h"

@@ -288,7 +288,9 @@ static int check_index_add(op_call *c)
 {
     const struct row_scatter *row = c->row->aux;
     const aclScalar *alpha = c->arg[row->alpha].s;
-    if (!sn_can_cast(sn_promote_scalar(c->arg[0].t->dtype, alpha), c->arg[0].t->dtype))
+    bool integral =
+        sn_is_integral(c->arg[0].t->dtype) && sn_is_integral(alpha->dtype); /* BOOL takes any integer */
+    if (!integral && !sn_can_cast(sn_promote_scalar(c->arg[0].t->dtype, alpha), c->arg[0].t->dtype))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "alpha of type %s cannot be used with self of type %s",
                        sn_dtype(alpha->dtype)->name, sn_dtype(c->arg[0].t->dtype)->name);
     return check_index_copy(c);

@@ -70,17 +70,57 @@ static int accept_private(const op_call *c, int i, const aclTensor *t)
         c->row->param[i].name, sn_shape_str(t, shape), (int)t->format, (long long)n, (long long)t->storage);
 }
 
+/* Elements of the view, and the first and last place of the storage that it reaches. False when a size is
+ * negative or something does not fit into 64 bits. */
+static bool view_extent(const aclTensor *t, int64_t *n, int64_t *first, int64_t *last)
+{
+    *n = 1;
+    *first = *last = t->offset;
+    bool empty = false;
+    for (int32_t d = 0; d < t->rank; d++) {
+        int64_t reach, *end = t->stride[d] < 0 ? first : last;
+        if (t->dim[d] < 0) return false;
+        empty |= t->dim[d] == 0;
+        if (__builtin_mul_overflow(*n, t->dim[d] ? t->dim[d] : 1, n)) return false;
+        if (t->dim[d] < 2) continue;
+        if (__builtin_mul_overflow(t->dim[d] - 1, t->stride[d], &reach)) return false;
+        if (__builtin_add_overflow(*end, reach, end)) return false;
+    }
+    int64_t bytes;
+    bool fits = !__builtin_mul_overflow(*n, (int64_t)16, &bytes); /* the largest element */
+    if (empty) *n = 0;
+    return fits;
+}
+
+/* The view lies in its storage, as far as the caller told the storage's size. */
+static int accept_view(const op_call *c, int i, const aclTensor *t, int64_t *n)
+{
+    const char *name = c->row->param[i].name;
+    int64_t first, last;
+    if (!view_extent(t, n, &first, &last))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has a negative size or too many elements", name);
+    if (*n && (first < 0 || (t->storage && last >= t->storage)))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                       "%s reaches from element %lld to %lld of a storage of %lld", name, (long long)first,
+                       (long long)last, (long long)t->storage);
+    return 0;
+}
+
 static int accept_tensor(op_call *c, int i, const aclTensor *t)
 {
+    int64_t n = 0;
+    if (t->rank > SN_MAX_DIMS) return refuse_rank(c, i, t, 0, 8);
     if (c->row->flags & OPF_INTERNAL && sn_is_private(t->format)) {
-        int e = accept_private(c, i, t);
-        if (e) return e;
+        int r = accept_private(c, i, t);
+        if (r) return r;
     } else if (!is_plain_format(t->format))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                        "%s has private format %d, which the software device does not know",
                        c->row->param[i].name, (int)t->format);
-    int64_t n = t->rank <= SN_MAX_DIMS ? sn_numel(t) : 0;
-    if (t->rank > SN_MAX_DIMS) return refuse_rank(c, i, t, 0, 8);
+    bool packed = sn_is_private(t->format);
+    int e = packed ? 0 : accept_view(c, i, t, &n);
+    if (e) return e;
+    if (packed) n = sn_numel(t);
     if (n && !rt_is_device_ptr(t->data))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has %s, not an address of device memory",
                        c->row->param[i].name, t->data ? "a host address" : "no data");

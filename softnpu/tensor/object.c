@@ -20,13 +20,14 @@ aclTensor *aclCreateTensor(const int64_t *view_dims, uint64_t view_dims_num, acl
     t->offset = offset;
     t->data = data;
     t->storage = storage_dims_num ? 1 : 0;
-    for (uint64_t i = 0; i < storage_dims_num; i++) t->storage *= storage_dims[i];
+    for (uint64_t i = 0; i < storage_dims_num; i++)
+        if (__builtin_mul_overflow(t->storage, storage_dims[i], &t->storage)) t->storage = INT64_MAX;
     uint64_t kept = view_dims_num < SN_MAX_DIMS ? view_dims_num : SN_MAX_DIMS;
     int64_t packed = 1;
     for (uint64_t i = kept; i-- > 0;) {
         t->dim[i] = view_dims[i];
         t->stride[i] = strides ? strides[i] : packed;
-        packed *= view_dims[i] > 1 ? view_dims[i] : 1;
+        if (__builtin_mul_overflow(packed, view_dims[i] > 1 ? view_dims[i] : 1, &packed)) packed = INT64_MAX;
     }
     return t;
 }

@@ -147,14 +147,17 @@ def summary(rows: list[Row]) -> tuple[str, bool]:
     return "\n".join(lines), judged == total["pass"]
 
 
+def read_table(path: Path) -> list[Row]:
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        name, dtype, verdict, detail = line.split("\t", 3)
+        rows.append((name, dtype, verdict, detail))
+    return rows
+
+
 def write_table(path: Path, rows: list[Row]) -> None:
     """Replaces the table at path by rows; pairs that were not judged now keep their line."""
-    table: dict[tuple[str, str], Row] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            name, dtype, verdict, detail = line.split("\t", 3)
-            table[name, dtype] = (name, dtype, verdict, detail)
-    table.update({row[:2]: row for row in rows})
+    table = {row[:2]: row for row in [*read_table(path), *rows]}
     text = "".join("\t".join(table[key]) + "\n" for key in sorted(table))
     temporary = path.with_suffix(".new")
     temporary.write_text(text, encoding="utf-8")

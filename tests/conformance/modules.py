@@ -44,7 +44,7 @@ def judge_input(info, sample, dtype: torch.dtype, training: bool, values: bool) 
 
 def judge(info, dtype_name: str) -> tuple[str, str]:
     dtype = getattr(torch, dtype_name)
-    tally = compare.Tally(info.name, KNOWN)
+    tally = compare.Tally(info.name, dtype, KNOWN)
     for training in (True, False) if info.train_and_eval_differ else (True,):
         torch.manual_seed(1)
         try:

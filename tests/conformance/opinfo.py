@@ -122,7 +122,7 @@ def judge_operator(op, dtype_name: str) -> tuple[str, str]:
         samples = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
     except Exception as error:
         return "skip", compare.one_line(error)
-    tally = compare.Tally(case_name(op), KNOWN)
+    tally = compare.Tally(case_name(op), dtype, KNOWN)
     for i, sample in enumerate(samples):
         failure = tally.sample(lambda sample=sample: judge_sample(op, sample, dtype))
         if failure:
@@ -151,9 +151,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=120, help="seconds for an operator and dtype")
     parser.add_argument("--out", type=Path, help="replace these pairs' lines in this table")
+    parser.add_argument("--again", action="store_true", help="only pairs that the table has and that were not fine")
     options = parser.parse_args()
     torch.set_num_threads(1)
     cases = JUDGES[options.judge](options.dtype, options.op)
+    if options.again:
+        bad = {row[:2] for row in forkpool.read_table(options.out) if row[2] not in ("pass", "skip", "fallback")}
+        for case in cases:
+            case.dtypes = [d for d in case.dtypes if (case.name, d) in bad]
+        cases = [case for case in cases if case.dtypes]
     progress = options.out.with_suffix(".log") if options.out else Path(os.devnull)
     with progress.open("w", encoding="utf-8") as log:
         rows = forkpool.run_all(cases, options.jobs, options.limit, log)

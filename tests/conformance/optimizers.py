@@ -49,7 +49,7 @@ def configurations(info) -> list[tuple[str, dict]]:
 
 def judge(info, dtype_name: str) -> tuple[str, str]:
     dtype = getattr(torch, dtype_name)
-    tally = compare.Tally(info.optim_cls.__name__, KNOWN)
+    tally = compare.Tally(info.optim_cls.__name__, dtype, KNOWN)
 
     def one(keywords: dict) -> None:
         try:
