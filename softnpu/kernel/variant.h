@@ -17,7 +17,7 @@ enum kernel_variant { KERNEL_BASE, KERNEL_AVX2, KERNEL_AVX512 };
 enum kernel_variant kernel_variant(void);
 
 /* Declares the table's variants and defines `static const struct type *name(void)` that picks one. */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(KERNEL_BASE_ONLY)
 #define KERNEL_PICK(type)                                                                                    \
     extern const struct type type##_base, type##_avx2, type##_avx512;                                        \
     static inline const struct type *type(void)                                                              \

@@ -151,17 +151,25 @@ static int run_cdist_backward(op_call *c)
 
 /* ---- the same of the older path: all inputs expanded to [batch, P, R, M], y [batch, P, M] ----- */
 
+/* The gradient's full shape; y may lack batch dimensions that x2 has more of: then it is the sum over them.
+ */
+static void expanded_shape(const aclTensor *x1, aclTensor *full)
+{
+    full->rank = x1->rank - 1;
+    memcpy(full->dim, x1->dim, sizeof full->dim);
+    full->dim[full->rank - 1] = x1->dim[full->rank];
+}
+
 static int check_cdist_grad(op_call *c)
 {
-    const aclTensor *x1 = c->arg[1].t;
+    const aclTensor *x1 = c->arg[1].t, *y = c->arg[4].t;
     if (x1->rank < 3)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "x1 has %d dimensions, expected 3 or more", x1->rank);
-    int64_t dim[SN_MAX_DIMS];
-    int e = 0, n = x1->rank;
+    int e = 0;
     for (int i = 0; i < 4 && !e; i++) e = op_need_same_shape(c, i, 1);
-    memcpy(dim, x1->dim, sizeof dim);
-    dim[n - 2] = dim[n - 1];
-    return e ? e : op_need_shape(c, 4, dim, n - 1);
+    aclTensor full, view;
+    expanded_shape(x1, &full);
+    return e || sn_expand(y, full.dim, full.rank, &view) ? e : op_need_shape(c, 4, full.dim, full.rank);
 }
 
 static void expanded_gradients(void *ctx, int64_t begin, int64_t end)
@@ -180,18 +188,43 @@ static void expanded_gradients(void *ctx, int64_t begin, int64_t end)
         }
 }
 
+/* to = from summed over the dimensions in which to, of y's shape, is repeated. */
+static void sum_repeated(const aclTensor *y, const aclTensor *full, const float *from, double *to)
+{
+    aclTensor dense, view;
+    sn_wrap(&dense, ACL_DOUBLE, y->rank, y->dim, to);
+    sn_expand(&dense, full->dim, full->rank, &view);
+    int64_t at[SN_MAX_DIMS] = {0}, place = 0, n = sn_numel(&view);
+    for (int64_t i = 0; i < n; i++) {
+        to[place] += (double)from[i];
+        for (int32_t d = view.rank; d-- > 0;) {
+            place += view.stride[d];
+            if (++at[d] < view.dim[d]) break;
+            place -= view.stride[d] * view.dim[d];
+            at[d] = 0;
+        }
+    }
+}
+
 static int run_cdist_grad(op_call *c)
 {
-    const aclTensor *x1 = c->arg[1].t, *out = c->arg[4].t;
-    if (!sn_numel(out)) return 0;
-    struct pairs f = {.out = op_out_scratch(c, out, ACL_FLOAT),
+    const aclTensor *x1 = c->arg[1].t, *y = c->arg[4].t;
+    int64_t out = sn_numel(y);
+    if (!out) return 0;
+    aclTensor full;
+    expanded_shape(x1, &full);
+    const int64_t n = sn_numel(&full);
+    struct pairs f = {.out = op_scratch(c, sizeof *f.out * (size_t)n),
                       .r_rows = x1->dim[x1->rank - 2],
                       .m = x1->dim[x1->rank - 1],
                       .p = order(c->arg[5].d)};
     const float **in[] = {&f.grad, &f.x1, &f.x2, &f.distance};
     for (int i = 0; i < 4; i++) *in[i] = op_in(c, c->arg[i].t, ACL_FLOAT);
-    rt_pool_run(sn_numel(out) / f.m, grain_for(f.m * f.r_rows), expanded_gradients, &f);
-    op_out_done(c, out, ACL_FLOAT, f.out);
+    if (n) rt_pool_run(n / f.m, grain_for(f.m * f.r_rows), expanded_gradients, &f);
+    double *sum = op_scratch(c, sizeof *sum * (size_t)out);
+    memset(sum, 0, sizeof *sum * (size_t)out);
+    sum_repeated(y, &full, f.out, sum);
+    op_out_done(c, y, ACL_DOUBLE, sum);
     return 0;
 }
 

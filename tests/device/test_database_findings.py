@@ -37,6 +37,12 @@ def test_cdist_gradient(p: float) -> None:
     same(lambda a, b: torch.cdist(a, b, p=p, compute_mode=mode), make(2, 4, 3), make(2, 5, 3, seed=1))
 
 
+def test_cdist_gradient_of_a_repeated_batch() -> None:
+    mode = "donot_use_mm_for_euclid_dist"
+    for batch in ((4,), (0,), (2, 1)):
+        same(lambda a, b: torch.cdist(a, b, p=1.5, compute_mode=mode), make(4, 3), make(*batch, 5, 3, seed=1))
+
+
 @pytest.mark.parametrize("onesided", [True, False])
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("window", [None, 6, 10])
