@@ -46,7 +46,9 @@ opplugin() { # opplugin TREE ARGS...: op-plugin's own tests, from a checkout of 
 
 opinfo() { # every database, each with its own table
     local judge status=0
+    mkdir -p "$results/last"
     for judge in opinfo modules optimizers; do
+        if [ -f "$results/$judge.tsv" ]; then cp "$results/$judge.tsv" "$results/last/"; fi # a part may be run anew
         run_in 2.13.0 tests/conformance/opinfo.py --judge "$judge" --out "$results/$judge.tsv" "$@" || status=1
     done
     return $status
