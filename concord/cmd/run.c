@@ -89,7 +89,7 @@ int cmd_run(int argc, char **argv)
     opt_parse(
         &argc, argv,
         &(struct usage){"run CAMPAIGN [options]",
-                        "Does a campaign's steps in order: base, scan, adapt, audit, docs, verify, "
+                        "Does a campaign's steps in order: base, scan, adapt, audit, docs, verify, suite, "
                         "branch, report, review, pack. Steps whose inputs are unchanged are kept; where a "
                         "person must decide, it stops and says so.",
                         opts});

@@ -283,6 +283,47 @@ void put_audit(const struct page *p, const char *release)
         put_finding(p, f, fact_text(patch, "patch"));
 }
 
+/* ---- adapted tests ------------------------------------------------------------------------------------- */
+
+static bool passed_on_both(const json_t *row)
+{
+    return !strcmp(fact_text(row, "device"), "PASSED") && !strcmp(fact_text(row, "cpu"), "PASSED");
+}
+
+static void put_suite_rows(const struct page *p, const json_t *rows, size_t limit)
+{
+    size_t i, n = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        if (passed_on_both(row) || n++ >= limit) continue;
+        if (n == 1) {
+            buf_addc(p->out, '\n');
+            put_head(p, (const enum word[]){W_TEST, W_ORIGINAL, W_ADAPTED, W_REASON}, 4);
+        }
+        put_row(p,
+                (const char *const[]){fact_text(row, "test"), fact_text(row, "cpu"), fact_text(row, "device"),
+                                      fact_text(row, "reason")},
+                4);
+    }
+    if (n > limit) buf_addf(p->out, "\n%zu %s\n", n - limit, say(p, W_MORE));
+}
+
+void put_suite(const struct page *p, const char *release, size_t limit)
+{
+    const json_t *suite = dossier_get(p->r->dossier, "suite", release);
+    if (!suite) {
+        missing(p);
+        return;
+    }
+    buf_addf(p->out, "%lld %s %lld / %lld / %lld\n\n```sh\n%s\n```\n",
+             (long long)json_integer_value(json_object_get(suite, "tests")), say(p, W_SUITE_COUNTS),
+             (long long)json_integer_value(json_object_get(suite, "executed")),
+             (long long)json_integer_value(json_object_get(suite, "passed")),
+             (long long)json_integer_value(json_object_get(suite, "differ")), fact_text(suite, "command"));
+    put_suite_rows(p, json_object_get(suite, "rows"), limit);
+}
+
 /* ---- results ----------------------------------------------------------------------------------------- */
 
 static void put_cell(const struct page *p, const struct cell *c)

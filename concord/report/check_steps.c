@@ -105,6 +105,20 @@ bool check_audit(const struct report *r, struct buf *fact)
     return count_facts(r, "audit", audit_clean, fact);
 }
 
+static bool suite_agrees(const struct report *r, const char *release, const json_t *body)
+{
+    json_int_t executed = json_integer_value(json_object_get(body, "executed"));
+    json_int_t tests = json_integer_value(json_object_get(body, "tests"));
+    return r && *release && executed > 0 && !json_integer_value(json_object_get(body, "differ")) &&
+           json_integer_value(json_object_get(body, "cpu_tests")) == tests &&
+           json_array_size(json_object_get(body, "rows")) == (size_t)tests;
+}
+
+bool check_suite(const struct report *r, struct buf *fact)
+{
+    return count_facts(r, "suite", suite_agrees, fact);
+}
+
 /* ---- the repository ---------------------------------------------------------------------------------- */
 
 static bool base_unmoved(const struct report *r, const char *release, const json_t *body)

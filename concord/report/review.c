@@ -143,6 +143,9 @@ static void fill_verification(const struct filling *f)
     put_cells(&f->page, f->position);
     buf_addc(f->page.out, '\n');
     put_unpassed(&f->page, f->release->name, details[f->detail].unpassed);
+    subheading(f, "Adapted upstream tests: original on the CPU, adapted on the device",
+               "适配后的上游测试：原测试（CPU）与适配后（设备）");
+    put_suite(&f->page, f->release->name, details[f->detail].unpassed);
     subheading(f, "Static audit", "静态审计");
     put_audit(&f->page, f->release->name);
 }

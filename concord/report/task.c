@@ -90,6 +90,8 @@ static void put_results(const struct page *p)
             buf_adds(p->out, "\n\n");
         }
         put_cells(p, i);
+        buf_addf(p->out, "\n%s: ", say(p, W_SUITE));
+        put_suite(p, rel->name, UNPASSED_ROWS);
     }
 }
 

@@ -41,6 +41,9 @@ void put_coverage(const struct page *p, const char *release, size_t limit);
 void put_adaption(const struct page *p, const char *release);
 void put_docs(const struct page *p, const char *release);
 void put_audit(const struct page *p, const char *release);
+/* The adapted upstream tests of the release: counts, then each that did not pass on both sides, with its
+ * reason. */
+void put_suite(const struct page *p, const char *release, size_t limit);
 /* The cells of one release. */
 void put_cells(const struct page *p, size_t release);
 /* The cases of the release that are not PASSED, each with its reason; a sentence when there is none. */

@@ -18,6 +18,8 @@ void steps_model_close(struct steps_model *m);
 
 /* "test-checkpoint-npu-v2.7.1". Owned. */
 char *steps_branch_name(const struct campaign *c, const struct campaign_release *release);
+/* Path of this program. Owned. */
+char *steps_self(void);
 /* True when the adaption changed no patch file of the release: there is no branch and no review. */
 bool steps_nothing(const struct steps *s, const struct campaign_release *release);
 /* The title of commits and reviews, in the repository's convention. Owned. */

@@ -19,6 +19,7 @@
     X(audit, true, "static audit of the patches")                                                            \
     X(docs, true, "what the documentation says")                                                             \
     X(verify, false, "every case on the device, compared with the CPU")                                      \
+    X(suite, true, "the adapted upstream tests, against the originals on the CPU")                           \
     X(branch, true, "one branch with one commit")                                                            \
     X(report, false, "task text, page, JSON, JUnit, SARIF")                                                  \
     X(review, true, "the review's text in the branch's own template")                                        \

@@ -88,13 +88,18 @@ static void add_option(strings *argv, const char *option, const char *value)
     *vec_push(argv) = xstrdup(value);
 }
 
+char *steps_self(void)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    return n > 0 ? xstrndup(self, (size_t)n) : xstrdup("concord");
+}
+
 /* The command, as the report shows it for repeating the run. */
 static void make_command(const struct steps *s, const char *journal, strings *argv)
 {
     struct buf releases = BUF_INIT, apis = BUF_INIT;
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    *vec_push(argv) = xstrndup(n > 0 ? self : "concord", n > 0 ? (size_t)n : strlen("concord"));
+    *vec_push(argv) = steps_self();
     *vec_push(argv) = xstrdup("verify");
     *vec_push(argv) = xstrdup(s->campaign->path);
     for (size_t i = 0; i < s->campaign->releases.len; i++)

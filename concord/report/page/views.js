@@ -183,9 +183,15 @@ function reviewRows(release) {
   const b = factsOf("branch", release);
   return b ? pair([[word("branch"), b.name], [word("commit"), b.commit], [word("base"), b.base]]) : null;
 }
+function suiteRows(suite) {
+  if (!suite) return null;
+  const rows = suite.rows.map((t) => [{ path: t.test }, badge(t.cpu || "–"), badge(t.device), number(t.launches), t.reason]);
+  return h("details", {}, h("summary", {}, `${word("suite")} (${suite.passed} / ${suite.tests} PASSED)`), table([word("test"), word("original"), word("adapted"),
+    word("launches"), word("reason")], rows, { numeric: [3] }));
+}
 function patchesOf(release) {
   const adapt = factsOf("adapt", release);
-  return [reviewRows(release), coverageRows(factsOf("scan", release)), adapt && adapt.files.length ? adapt.files.map((f) => patchFile(release, f)) : empty("noPatches")];
+  return [reviewRows(release), coverageRows(factsOf("scan", release)), suiteRows(factsOf("suite", release)), adapt && adapt.files.length ? adapt.files.map((f) => patchFile(release, f)) : empty("noPatches")];
 }
 const patches = () => [releasePicker(chosenRelease()), sheet(null, patchesOf(chosenRelease()))];
 

@@ -33,5 +33,7 @@ const WORDS = {
   kClose: ["close, leave the search", "关闭、离开搜索"], kTabs: ["tabs", "切换标签页"], kTheme: ["light or dark", "浅色或深色"],
   kLang: ["中文", "English"], kHelp: ["this help", "本帮助"], command: ["Command", "命令"], tolerance: ["Tolerances", "容差"],
   review: ["Reviews", "评审"], commit: ["Commit", "提交"], base: ["Base", "基线"], loading: ["Reading …", "读取中 …"], fact: ["fact", "依据"],
-  kept: ["hunks of others kept", "保留的他人 hunk"], print: ["Print", "打印"], limit: ["shown of", "项，共"],
+  kept: ["hunks of others kept", "保留的他人 hunk"],
+  suite: ["Adapted upstream tests", "适配后的上游测试"], original: ["Original, CPU", "原测试（CPU）"], adapted: ["Adapted, device", "适配后（设备）"],
+  print: ["Print", "打印"], limit: ["shown of", "项，共"],
 };
