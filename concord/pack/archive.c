@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { FIXED_TIME = 315532800 }; /* 1980-01-01, the oldest that every unpacker shows */
 static const int64_t largest = (int64_t)1 << 32;
@@ -56,19 +55,6 @@ static int put_all(struct archive *a, const char *temporary, const char *folder,
     return status;
 }
 
-/* Beside its place first, then renamed: a half-written archive is never found under the name. */
-int archive_put(const char *path, const char *folder, const pack_files *files, struct err *e)
-{
-    char *temporary = xformat("%s.part", path);
-    struct archive *a = archive_write_new();
-    int status = put_all(a, temporary, folder, files, e);
-    archive_write_free(a);
-    if (!status && rename(temporary, path)) status = err_set(e, "%s: cannot be written", path);
-    if (status) unlink(temporary);
-    free(temporary);
-    return status;
-}
-
 /* The path without the archive's folder; NULL for one that leaves it or names none. */
 static const char *below_folder(const char *name)
 {
@@ -95,60 +81,60 @@ static int get_one(struct archive *a, struct archive_entry *entry, pack_files *f
     return 0;
 }
 
-/* Deflate with no flags and no time, on Unix: what archive_put asks for. */
-static bool header_as_written(const struct buf *data)
+/* The seal: a second, empty gzip member whose comment is the SHA-256 of all bytes before it. Unpackers pass
+ * over it. (gzip's own sum covers the unpacked bytes only, and one text can be packed in many ways.) */
+static void make_seal(const char *data, size_t n, struct buf *out)
 {
-    static const unsigned char fixed[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0};
-    const unsigned char *p = (const unsigned char *)data->ptr;
-    return data->len > 18 && !memcmp(p, fixed, sizeof fixed) && (p[8] == 0 || p[8] == 2 || p[8] == 4) &&
-           p[9] == 3;
+    static const char head[] = {0x1f, (char)0x8b, 8, 0x10, 0, 0, 0, 0, 0, 3}; /* 0x10: a comment follows */
+    static const char body[] = {3, 0, 0, 0, 0, 0, 0, 0, 0, 0}; /* nothing, its sum and its length */
+    char hash[65];
+    sha256_hex(data, n, hash);
+    buf_add(out, head, sizeof head);
+    buf_addf(out, "sha256 %s", hash);
+    buf_addc(out, '\0');
+    buf_add(out, body, sizeof body);
 }
 
-enum { GZIP_HEADER = 10, GZIP_TRAILER = 8 };
-
-static uint32_t little_endian(const unsigned char *p)
+static int seal(const char *path, struct err *e)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-/* Inflates what lies between header and trailer, and compares both of the trailer's sums. Bits that the last
- * byte does not use must be zero, so that no bit of the file is free. */
-static const char *inflate_whole(const struct buf *data)
-{
-    unsigned char scratch[65536];
-    const unsigned char *start = (const unsigned char *)data->ptr;
-    z_stream z = {0};
-    if (data->len < GZIP_HEADER + GZIP_TRAILER || inflateInit2(&z, -15) != Z_OK) return "too short";
-    z.next_in = (unsigned char *)start + GZIP_HEADER;
-    z.avail_in = (uInt)(data->len - GZIP_HEADER);
-    uLong sum = crc32(0, NULL, 0);
-    unsigned spare = 0;
-    int rc = Z_OK;
-    while (rc == Z_OK) {
-        z.next_out = scratch;
-        z.avail_out = sizeof scratch;
-        rc = inflate(&z, Z_BLOCK); /* which tells the unused bits at the end of the last block */
-        if ((z.data_type & 192) == 192) spare = (unsigned)z.data_type & 7;
-        sum = crc32(sum, scratch, (uInt)(sizeof scratch - z.avail_out));
+    struct buf data = BUF_INIT, member = BUF_INIT;
+    int status = file_read(path, &data, e);
+    if (!status) {
+        make_seal(buf_str(&data), data.len, &member);
+        buf_add(&data, member.ptr, member.len);
+        status = file_write(path, data.ptr, data.len, 0, e);
     }
-    const unsigned char *trailer = start + GZIP_HEADER + z.total_in;
-    uint32_t length = (uint32_t)z.total_out;
-    bool rest = z.avail_in != GZIP_TRAILER, free_bits = spare && trailer[-1] >> (8 - spare);
-    inflateEnd(&z);
-    if (rc != Z_STREAM_END || free_bits) return "damaged";
-    if (rest) return "has bytes after its end, or lacks some";
-    return little_endian(trailer) == sum && little_endian(trailer + 4) == length
-               ? ""
-               : "damaged: its check sum does not hold";
+    buf_free(&data);
+    buf_free(&member);
+    return status;
+}
+
+/* Beside its place first, then renamed: a half-written archive is never found under the name. */
+int archive_put(const char *path, const char *folder, const pack_files *files, struct err *e)
+{
+    char *temporary = xformat("%s.part", path);
+    struct archive *a = archive_write_new();
+    int status = put_all(a, temporary, folder, files, e);
+    archive_write_free(a);
+    if (!status) status = seal(temporary, e);
+    if (!status && rename(temporary, path)) status = err_set(e, "%s: cannot be written", path);
+    if (status) unlink(temporary);
+    free(temporary);
+    return status;
 }
 
 int archive_check(const char *path, const char **fault, struct err *e)
 {
-    struct buf data = BUF_INIT;
+    struct buf data = BUF_INIT, member = BUF_INIT;
     if (file_read(path, &data, e)) return -1;
-    *fault = data.len >= (size_t)largest ? "larger than an evidence archive may be" : inflate_whole(&data);
-    if (!**fault && !header_as_written(&data)) *fault = "its gzip header is not as it was written";
+    make_seal("", 0, &member);
+    size_t n = member.len, from = data.len > n ? data.len - n : 0;
+    buf_clear(&member);
+    make_seal(buf_str(&data), from, &member);
+    bool holds = from && !memcmp(data.ptr + from, member.ptr, n);
+    *fault = holds ? "" : "changed since it was packed: its seal does not hold";
     buf_free(&data);
+    buf_free(&member);
     return 0;
 }
 

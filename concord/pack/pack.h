@@ -44,8 +44,7 @@ void pack_verdict_free(struct pack_verdict *v);
 #define PACK_SIGNATURE "MANIFEST.sha256.sig"
 #define PACK_NAMESPACE "concord-evidence"
 int archive_put(const char *path, const char *folder, const pack_files *files, struct err *e);
-/* What is wrong with the file as gzip (header, check sum, length), "" when nothing is: tar readers stop before
- * its end. */
+/* "" while the seal that archive_put adds holds for every byte of the file, else what is wrong. */
 int archive_check(const char *path, const char **fault, struct err *e);
 int archive_get(const char *path, pack_files *files, struct err *e);
 /* Signature of the text as ssh-keygen writes it. */

@@ -110,6 +110,7 @@ static bool suite_agrees(const struct report *r, const char *release, const json
     json_int_t executed = json_integer_value(json_object_get(body, "executed"));
     json_int_t tests = json_integer_value(json_object_get(body, "tests"));
     return r && *release && executed > 0 && !json_integer_value(json_object_get(body, "differ")) &&
+           !json_integer_value(json_object_get(body, "unproved")) &&
            json_integer_value(json_object_get(body, "cpu_tests")) == tests &&
            json_array_size(json_object_get(body, "rows")) == (size_t)tests;
 }

@@ -71,7 +71,7 @@ from torch.testing._internal.common_utils import TestCase, run_tests
 class MiscTests(TestCase):
     def test_is_tensor_like(self):
         x = torch.ones(2)
-        self.assertTrue(is_tensor_like(x))
+        self.assertTrue(is_tensor_like(x * 2))
         self.assertFalse(is_tensor_like(3))
 
 
