@@ -9,7 +9,8 @@ sysroot=$PWD/.cache/sysroot-aarch64
 packages=(libc6-dev libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev
     libelf-dev libssl-dev libarchive-dev zlib1g-dev libopenblas-serial-dev libcmocka-dev libsleef3 libgcc-s1 python3-dev)
 
-if [ ! -f "$sysroot/.complete" ]; then
+# The mark holds the list: a longer list makes the sysroot again.
+if [ "$(cat "$sysroot/.complete" 2>/dev/null)" != "${packages[*]}" ]; then
     echo "cross: unpacking arm64 libraries into .cache/sysroot-aarch64"
     rm -rf "$sysroot"
     mkdir -p "$sysroot" .cache/apt-aarch64/{lists/partial,archives/partial}
@@ -30,7 +31,7 @@ if [ ! -f "$sysroot/.complete" ]; then
         ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$sysroot$(readlink "$link")")" "$link"
     done
     rm -rf .cache/apt-aarch64
-    touch "$sysroot/.complete"
+    echo "${packages[*]}" >"$sysroot/.complete"
 fi
 
 build=build-aarch64

@@ -18,6 +18,10 @@ void steps_model_close(struct steps_model *m);
 
 /* "test-checkpoint-npu-v2.7.1". Owned. */
 char *steps_branch_name(const struct campaign *c, const struct campaign_release *release);
+struct source;
+/* First sentences of the APIs' documentation strings, by API; those that have one in Python source. The
+ * caller's. */
+json_t *steps_functions(const struct campaign *c, struct source *src);
 /* Path of this program. Owned. */
 char *steps_self(void);
 /* True when the adaption changed no patch file of the release: there is no branch and no review. */

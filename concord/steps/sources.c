@@ -3,7 +3,7 @@
 #include "concord/patch/source.h"
 #include "concord/scan/index.h"
 #include "concord/scan/scan.h"
-#include "concord/steps/steps.h"
+#include "concord/steps/private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -167,8 +167,9 @@ int step_scan(struct steps *s, const struct campaign_release *release, json_t **
     if (!status) {
         steps_say("scan", release, "%zu tests cover the APIs (%zu files, %zu parsed)",
                   json_array_size(sums.tests), sums.files, sums.parsed);
-        *body = json_pack("{s:s, s:O, s:i, s:i}", "upstream", spec, "tests", sums.tests, "files",
-                          (int)sums.files, "parsed", (int)sums.parsed);
+        *body = json_pack("{s:s, s:O, s:i, s:i, s:o}", "upstream", spec, "tests", sums.tests, "files",
+                          (int)sums.files, "parsed", (int)sums.parsed, "functions",
+                          steps_functions(s->campaign, src));
     }
     json_decref(sums.tests);
     if (src) source_close(src);

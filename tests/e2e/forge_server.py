@@ -1,4 +1,4 @@
-"""A forge on this machine that speaks the shapes of GitCode, Gitee and GitHub (pulls) and of GitLab (merge requests)."""
+"""A forge on this machine with the shapes of GitCode, Gitee and GitHub (pulls) and of GitLab (merge requests)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class Forge:
         self.token, self.header = token, header
         self.reviews: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str, dict[str, str], str]] = []
-        self.faults: list[tuple[str, int, dict[str, str], bool]] = []  # method, status, headers, carried out all the same
+        self.faults: list[
+            tuple[str, int, dict[str, str], bool]
+        ] = []  # method, status, headers, carried out all the same
         self.lock = threading.Lock()
         forge = self
 
@@ -117,7 +119,9 @@ class Forge:
         self.reviews.append(item)
         return 201, item
 
-    def send(self, handler: BaseHTTPRequestHandler, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
+    def send(
+        self, handler: BaseHTTPRequestHandler, status: int, answer: Any, headers: dict[str, str] | None = None
+    ) -> None:
         data = json.dumps(answer).encode()
         handler.send_response(status)
         for name, value in (headers or {}).items():

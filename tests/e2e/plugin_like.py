@@ -1,6 +1,6 @@
-"""Repositories laid out like the plugin's and upstream's, made by the tests: five branches, three layouts of documents.
+"""Repositories laid out like the plugin's and upstream's, made by the tests: five branches, documents in two places.
 
-The texts are ours; only the layout (folders, headings of the review template, columns of the documents) is as in public.
+The texts are ours; only the layout (folders, headings of the review template, columns of the documents) is public.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def make_upstream(root: Path, releases: tuple[str, ...] = RELEASES) -> Path:
         write(
             root,
             {
-                "test/test_autograd.py": AUTOGRAD_TEXT.replace("class TestAutograd", f"# of {release}\nclass TestAutograd"),
+                "test/test_autograd.py": AUTOGRAD_TEXT.replace(
+                    "class TestAutograd", f"# of {release}\nclass TestAutograd"
+                ),
                 "test/dynamo/test_misc.py": MISC_TEXT.replace("class MiscTests", f"# of {release}\nclass MiscTests"),
                 "test/test_other.py": "import torch\n",
             },

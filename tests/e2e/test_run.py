@@ -103,18 +103,22 @@ def test_one_commit_with_two_files_per_release(made: Work) -> None:
         assert git(made.plugin, "rev-list", "--count", f"v{release}..{name}") == "1"
         assert git(made.plugin, "diff", "--name-only", f"v{release}", name).split() == [MISC, AUTOGRAD]
         message = git(made.plugin, "log", "-1", "--format=%B", name)
-        assert message.startswith("test(utils): adapt torch.overrides.is_tensor_like, torch.utils.checkpoint.checkpoint and ")
+        assert message.startswith(
+            "test(utils): adapt torch.overrides.is_tensor_like, torch.utils.checkpoint.checkpoint and "
+        )
         assert f"torch_npu {release}" in message and "device kind: software" in message
         assert git(made.plugin, "log", "-1", "--format=%an <%ae>", name) == "Ada Example <ada@example.org>"
         patch = git(made.plugin, "show", f"{name}:{AUTOGRAD}")
-        assert "+        x = torch.randn(4, 8, device=\"npu\", requires_grad=True)" in patch
+        assert '+        x = torch.randn(4, 8, device="npu", requires_grad=True)' in patch
         assert ("torch.zeros(2).npu()" in patch) == (release != "2.9.0"), "the base's own hunk is kept"
 
 
 def test_the_patches_apply_to_upstream(made: Work, tmp_path: Path) -> None:
     for release in RELEASES:
         tree = tmp_path / release
-        subprocess.run(["git", "clone", "-q", "-b", f"v{release}", made.upstream, tree], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "clone", "-q", "-b", f"v{release}", made.upstream, tree], check=True, capture_output=True
+        )
         for patch in (AUTOGRAD, MISC):
             show = ["git", "-C", made.plugin, "show", f"{branch_of(release)}:{patch}"]
             text = subprocess.run(show, check=True, capture_output=True).stdout
@@ -229,7 +233,9 @@ def test_mixed_devices_untick_and_refuse(work: Work) -> None:
 
 def test_a_patch_edited_after_the_audit_unticks_and_refuses(work: Work) -> None:
     patch = work.dossier / "patches" / RELEASES[0] / AUTOGRAD
-    patch.write_text(patch.read_text(encoding="utf-8").replace("torch.ones(3).npu()", "torch.ones(3).npu() "), encoding="utf-8")
+    patch.write_text(
+        patch.read_text(encoding="utf-8").replace("torch.ones(3).npu()", "torch.ones(3).npu() "), encoding="utf-8"
+    )
     assert not work.boxes()["patches"]
     done = rerun_branch(work)
     assert done.returncode == 2 and "the one that was audited" in done.stderr
@@ -281,7 +287,7 @@ def test_what_is_left_waits_for_a_person(tmp_path: Path) -> None:
     work = Work(tmp_path)
     make_upstream(work.upstream, RELEASES[:1])
     text = (work.upstream / "test/dynamo/test_misc.py").read_text(encoding="utf-8")
-    odd = text.replace("x = torch.ones(2)\n", "x = torch.from_numpy(make()).to(\"cpu\")\n")
+    odd = text.replace("x = torch.ones(2)\n", 'x = torch.from_numpy(make()).to("cpu")\n')
     write(work.upstream, {"test/dynamo/test_misc.py": odd})
     git(work.upstream, "commit", "-qam", "odd")
     git(work.upstream, "tag", "-f", f"v{RELEASES[0]}")
@@ -318,7 +324,9 @@ def test_init_writes_a_campaign(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "campaigns" / "gelu.yaml").read_text(encoding="utf-8")
     assert "name: gelu" in text and "torch_npu: 2.12.0" in text and "@" not in text
-    again = subprocess.run([CONCORD, "init", "gelu", "--api", "torch.a.b"], capture_output=True, text=True, cwd=tmp_path)
+    again = subprocess.run(
+        [CONCORD, "init", "gelu", "--api", "torch.a.b"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert again.returncode == 2 and "is there" in again.stderr
     bad = subprocess.run([CONCORD, "init", "x", "--api", "not-a-name"], capture_output=True, text=True, cwd=tmp_path)
     assert bad.returncode == 2 and not (tmp_path / "campaigns" / "x.yaml").exists()
@@ -411,9 +419,13 @@ FORGES = [
 ]
 
 
-def submit(work: Work, server: Forge, kind: str = "gitcode", *more: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+def submit(
+    work: Work, server: Forge, kind: str = "gitcode", *more: str, token: str = TOKEN
+) -> subprocess.CompletedProcess[str]:
     campaign = work.root / f"{kind}.yaml"
-    campaign.write_text(CAMPAIGN.read_text(encoding="utf-8").replace("forge: gitcode", f"forge: {kind}"), encoding="utf-8")
+    campaign.write_text(
+        CAMPAIGN.read_text(encoding="utf-8").replace("forge: gitcode", f"forge: {kind}"), encoding="utf-8"
+    )
     variable = next(v for k, _, v in FORGES if k == kind)
     command = work.command("submit", "--fork", "ada/pytorch", "--api", server.url, *more)
     command[2] = str(campaign)
@@ -422,7 +434,9 @@ def submit(work: Work, server: Forge, kind: str = "gitcode", *more: str, token: 
 
 
 @pytest.mark.parametrize("kind,header,variable", FORGES)
-def test_reviews_are_opened_linked_and_kept(work: Work, fork: Path, forge, kind: str, header: str, variable: str) -> None:
+def test_reviews_are_opened_linked_and_kept(
+    work: Work, fork: Path, forge, kind: str, header: str, variable: str
+) -> None:
     server = forge(header)
     done = submit(work, server, kind, "--send", "--issue", "https://forge.example/Ascend/pytorch/issues/7")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -449,7 +463,10 @@ def test_a_dry_run_sends_nothing_and_shows_it_all(work: Work, fork: Path, forge)
     assert not server.requests and not git(fork, "branch", "--list")
     assert done.stdout.count("POST ") == len(RELEASES) and "PRIVATE-TOKEN: (token)" in done.stdout
     shown = json.loads(done.stdout.split("application/json\n\n", 1)[1].split("\n\n", 1)[0])
-    assert set(shown) == {"title", "head", "base", "body", "fork_path"} and shown["head"] == f"ada:{branch_of(RELEASES[0])}"
+    assert (
+        set(shown) == {"title", "head", "base", "body", "fork_path"}
+        and shown["head"] == f"ada:{branch_of(RELEASES[0])}"
+    )
     sent = submit(work, server, "gitcode", "--send")
     assert sent.returncode == 0, sent.stderr
     first = json.loads(next(r[3] for r in server.requests if r[0] == "POST"))
@@ -530,7 +547,10 @@ def test_the_token_comes_from_a_credential_helper(work: Work, fork: Path, forge,
     config.write_text(f"[credential]\n\thelper = {helper}\n", encoding="utf-8")
     env = {k: v for k, v in os.environ.items() if k not in PUBLIC_TOKENS} | {"GIT_CONFIG_GLOBAL": str(config)}
     done = subprocess.run(
-        work.command("submit", "--fork", "ada/pytorch", "--api", server.url, "--send"), capture_output=True, text=True, env=env
+        work.command("submit", "--fork", "ada/pytorch", "--api", server.url, "--send"),
+        capture_output=True,
+        text=True,
+        env=env,
     )
     assert done.returncode == 0, done.stderr
     assert len(server.reviews) == len(RELEASES)
