@@ -304,6 +304,25 @@ static void test_generic(void **state)
     buf_free(&file);
 }
 
+/* A test that reaches the API through a helper of torch.testing is not about it, unless its file is named. */
+static void test_far(void **state)
+{
+    (void)state;
+    struct buf text = BUF_INIT;
+    write_at(
+        tree, "torch/testing/_internal/common_x.py",
+        "from torch.utils.checkpoint import checkpoint\n\n\ndef run_it(x):\n    return checkpoint(f, x)\n");
+    write_at(tree, "test/test_b.py",
+             "import torch\nfrom torch.testing._internal.common_x import run_it\n\n\n"
+             "class TestB:\n    def test_far(self):\n        run_it(torch.ones(2))\n");
+    assert_int_equal(RUN(&text, "adapt", API, "--upstream", tree, "--out", "far"), 0);
+    assert_non_null(strstr(buf_str(&text), "TestB.test_far: reaches it through torch.testing only"));
+    assert_false(exists_at(folder, "far/test/test_b.py.patch"));
+    assert_int_equal(RUN(&text, "adapt", API, "--upstream", tree, "--out", "far", "--only", "test_b"), 0);
+    assert_true(exists_at(folder, "far/test/test_b.py.patch"));
+    buf_free(&text);
+}
+
 static void test_rules(void **state)
 {
     (void)state;
@@ -340,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_other_device),
         cmocka_unit_test(test_generic),
         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_far),
     };
     return cmocka_run_group_tests(all, set_up, tear_down);
 }
