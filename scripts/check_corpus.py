@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Hold concord's patch commands against a real corpus of patches, with git and the recorded ids as judges.
 
-usage: check_corpus.py CONCORD [CORPUS [TREE]]
+usage: check_corpus.py CONCORD [--write] [[RELEASE=]CORPUS [TREE]]
 
 CORPUS is a folder of patches (for instance a release branch's test_upstream), TREE an upstream source tree that
 some of them were made for. Without them there is nothing to check, which is said, and the status is 0. The
-corpus is read, never copied.
+corpus is read, never copied. With RELEASE every point that repair mends or leaves alone must stand in
+docs/repair-corpus.tsv under that release, and no other; --write puts them there.
 
 Checked: git apply accepts what concord accepts, except where concord is stricter on purpose (each case printed
 with its rule); patches whose base blob is in TREE apply and give the recorded result; what repair mends is well
@@ -23,6 +24,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+TABLE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "repair-corpus.tsv"
+HEAD = "# release\tpatch\tline\twhat\n"
 
 # Faults with which git applies a patch although its effect or its place is in doubt: stricter on purpose.
 STRICTER = {
@@ -124,13 +128,38 @@ def recorded_results(concord: str, corpus: pathlib.Path, tree: str, title: str) 
     print(f"{title}: {same} patches have their base in the tree, {good} apply and give the recorded result")
 
 
-def check_repair(concord: str, corpus: pathlib.Path, tree: str | None) -> int:
+def repairs(release: str, root: pathlib.Path, log: str) -> list[str]:
+    """The log of a repair as rows of the table."""
+    rows = []
+    for line in log.splitlines():
+        found = re.match(r"(.*?):(\d+): ((?:mended|left alone): .*)", line)
+        if found:
+            rows.append(f"{release}\t{pathlib.Path(found[1]).relative_to(root)}\t{found[2]}\t{found[3]}\n")
+    return rows
+
+
+def hold_table(release: str, rows: list[str], write: bool) -> int:
+    table = TABLE.read_text(encoding="utf-8").splitlines(True)[1:] if TABLE.exists() else []
+    kept = [row for row in table if row.split("\t")[0] == release]
+    if write:
+        others = [row for row in table if row.split("\t")[0] != release]
+        TABLE.write_text(HEAD + "".join(sorted(others + rows)), encoding="utf-8")
+        kept = rows
+    for row in sorted(set(rows) ^ set(kept)):
+        print(f"  {'not in' if row in rows else 'only in'} {TABLE.name}: {row}", end="")
+    print(f"repair: {len(rows)} points, {len(set(rows) & set(kept))} of them in {TABLE.name}")
+    return int(set(rows) != set(kept))
+
+
+def check_repair(concord: str, corpus: pathlib.Path, tree: str | None, release: str, write: bool) -> int:
     """Sound patches stay as they are to the byte; mended ones have no fault left that blocks."""
     bad = 0
     with tempfile.TemporaryDirectory() as work:
         copy = pathlib.Path(work, corpus.name)
         shutil.copytree(corpus, copy)
         log = run(concord, "patch", "repair", "-i", str(copy)).stderr.decode("utf-8", "replace")
+        if release:
+            bad += hold_table(release, repairs(release, copy, log), write)
         touched = {line.split(": mended")[0].rsplit(":", 1)[0] for line in log.splitlines() if ": mended" in line}
         for path in patches(copy):
             same = path.read_bytes() == (corpus / path.relative_to(copy)).read_bytes()
@@ -146,16 +175,18 @@ def check_repair(concord: str, corpus: pathlib.Path, tree: str | None) -> int:
 
 
 def main() -> int:
-    concord = sys.argv[1]
-    if len(sys.argv) < 3:
+    concord, write = sys.argv[1], "--write" in sys.argv
+    arguments = [a for a in sys.argv[2:] if a != "--write"]
+    if not arguments:
         print("check_corpus: skipped: no corpus given (usage: check_corpus.py CONCORD CORPUS [TREE])")
         return 0
-    corpus, tree = pathlib.Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None
+    release, _, folder = arguments[0].rpartition("=")
+    corpus, tree = pathlib.Path(folder), arguments[1] if len(arguments) > 1 else None
     bad = agree_on_parsing(concord, corpus)
     if tree:
         bad += agree_on_applying(concord, corpus, tree)
         recorded_results(concord, corpus, tree, "as they are")
-    bad += check_repair(concord, corpus, tree)
+    bad += check_repair(concord, corpus, tree, release, write)
     return 1 if bad else 0
 
 
