@@ -97,7 +97,8 @@ static int run_activation(op_call *c)
     double q[MOST_PARAMETERS];
     parameters(c, q);
     struct ew_operand o[] = {ew_of(c, ew_output(c), t), ew_of(c, args[0], t), ew_of(c, args[n - 1], t)};
-    return ew_run(c, o, 1, n, activation_kernels()->loop[c->plan[1]][ew_type(t)], q);
+    ew_loop loop = activation_kernels()->loop[c->plan[1]][ew_type(t)];
+    return ew_run(c, o, 1, n, ew_half(o, n + 1, half_kernels()->activation[c->plan[1]], loop), q);
 }
 
 /* LogitGrad takes the input before the gradient. */

@@ -81,7 +81,8 @@ static int run_as(op_call *c, aclDataType result, const void *ctx)
     aclScalar rounded[2];
     if (c->plan[2] != t && sn_is_float((aclDataType)c->plan[2]) && rounds_singles((int)c->plan[1]))
         for (int i = 0; i < 2; i++) round_single(c, &o[1 + i], &rounded[i]);
-    return ew_run(c, o, 1, 2, binary_kernels()->loop[c->plan[1]][ew_type(t)], ctx);
+    ew_loop loop = binary_kernels()->loop[c->plan[1]][ew_type(t)];
+    return ew_run(c, o, 1, 2, ew_half(o, 3, half_kernels()->binary[c->plan[1]], loop), ctx);
 }
 
 static int run_binary(op_call *c)

@@ -97,3 +97,29 @@ int ew_no_loop(const op_call *c, aclDataType t)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "the inputs' data types have no common type");
     return op_fail(c, ACLNN_ERR_PARAM_INVALID, "not implemented for DT_%s", sn_dtype(t)->name);
 }
+
+/* A scalar that the type does not hold exactly counts in full. */
+static bool holds(aclDataType t, const aclScalar *s)
+{
+    char exact[16], rounded[16];
+    double all, kept;
+    sn_scalar_store(s, ACL_DOUBLE, exact);
+    sn_scalar_store(s, t, rounded);
+    memcpy(&all, exact, sizeof all);
+    sn_convert(&kept, ACL_DOUBLE, rounded, t, 1);
+    return kept == all;
+}
+
+ew_loop ew_half(struct ew_operand *o, int n, const ew_loop *half, ew_loop whole)
+{
+    aclDataType t = o[0].t->dtype;
+    if (t != ACL_FLOAT16 && t != ACL_BF16) return whole;
+    ew_loop loop = half[t == ACL_FLOAT16 ? HALF_F16 : HALF_BF16];
+    if (!loop) return whole;
+    for (int i = 0; i < n; i++) {
+        if (o[i].as != ACL_FLOAT) return whole;
+        if (o[i].t ? o[i].t->dtype != t : !holds(t, o[i].scalar)) return whole;
+    }
+    for (int i = 0; i < n; i++) o[i].as = t;
+    return loop;
+}

@@ -2,7 +2,7 @@
 #ifndef SOFTNPU_OP_ELEMENTWISE_H
 #define SOFTNPU_OP_ELEMENTWISE_H
 
-#include "softnpu/kernel/elementwise.h"
+#include "softnpu/kernel/half_loops.h"
 #include "softnpu/op/op.h"
 
 /* How the type that a call computes in follows from its inputs. */
@@ -30,6 +30,10 @@ struct ew_operand ew_of(const op_call *c, int i, aclDataType t);
 /* Output shape is the broadcast shape of the n tensor arguments in args (scalars are skipped). An in-place
  * call's output is one of them, so that nothing else makes it larger. */
 int ew_need_broadcast(const op_call *c, const int *args, int n, int out);
+/* Puts the loop that works on 16-bit numbers themselves in place of the float loop, where there is one and
+ * all of the n operands (the first is the output) are of that one type: widening and rounding happen in its
+ * registers. half: the loop's entries of kernel/half_loops.h. Returns the loop to run. */
+ew_loop ew_half(struct ew_operand *o, int n, const ew_loop *half, ew_loop whole);
 /* 161002 naming the type when a table has no loop for it. */
 int ew_no_loop(const op_call *c, aclDataType t);
 

@@ -74,7 +74,8 @@ static int run_with(op_call *c, const void *ctx)
     const struct unary *u = c->row->aux;
     aclDataType t = (aclDataType)c->plan[0];
     struct ew_operand o[] = {ew_of(c, ew_output(c), (aclDataType)c->plan[1]), ew_of(c, 0, t)};
-    return ew_run(c, o, 1, 1, unary_kernels()->loop[u->loop][ew_type(t)], ctx);
+    ew_loop loop = unary_kernels()->loop[u->loop][ew_type(t)];
+    return ew_run(c, o, 1, 1, ew_half(o, 2, half_kernels()->unary[u->loop], loop), ctx);
 }
 
 static int run_unary(op_call *c)
