@@ -19,7 +19,13 @@ import time
 from pathlib import Path
 
 PEERS = ["pytest==8.3.4", "pytest-forked==1.6.0", "pytest-xdist==3.6.1"]
-BODY = "import pytest\n\n\n@pytest.mark.parametrize('number', range({count}))\ndef test_trivial(number):\n    assert number >= 0\n"
+BODY = """import pytest
+
+
+@pytest.mark.parametrize('number', range({count}))
+def test_trivial(number):
+    assert number >= 0
+"""
 
 
 def measure(name: str, command: list[str], cases: int, environ: dict[str, str]) -> dict[str, float]:
@@ -30,7 +36,9 @@ def measure(name: str, command: list[str], cases: int, environ: dict[str, str]) 
     if done.returncode:
         sys.exit(f"{name}: status {done.returncode}\n{done.stdout[-800:]}{done.stderr[-800:]}")
     result = {"wall_ms": 1000 * wall / cases, "cpu_ms": 1000 * cpu / cases, "rss_mb": after.ru_maxrss / 1024}
-    print(f"{name:16} {result['wall_ms']:8.2f} ms a case (wall), {result['cpu_ms']:8.2f} ms of processor time", flush=True)
+    print(
+        f"{name:16} {result['wall_ms']:8.2f} ms a case (wall), {result['cpu_ms']:8.2f} ms of processor time", flush=True
+    )
     return result
 
 

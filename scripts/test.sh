@@ -51,7 +51,7 @@ else
         grep -qE '[0-9]+ passed' "$log" || failed=$((failed + (bad == 0)))
     done
     echo "== end to end"
-    CONCORD=$PWD/$concord PYTHONPATH=$site python3 -m pytest -q -p no:cacheprovider tests/e2e 2>&1 | tee "$log" | tail -n 40
+    CONCORD=$PWD/$concord PYTHONPATH=$site python3 -m pytest -q -p no:cacheprovider tests/e2e tests/runner/test_suite.py 2>&1 | tee "$log" | tail -n 40
     passed=$((passed + $(count "$log" passed)))
     bad=$(($(count "$log" failed) + $(count "$log" 'errors?')))
     failed=$((failed + bad))

@@ -93,6 +93,22 @@ void link_flush(struct hub *h);
 /* Drops queued messages to a descriptor that is going away. */
 void link_forget(struct hub *h, const int *fd);
 
+/* ---- units.c: units, their processes, collection
+ * ------------------------------------------------------------ */
+
+bool unit_all_done(const struct suite_unit *u);
+void unit_wait(struct hub *h, struct suite_unit *u);
+void unit_open(struct hub *h, struct suite_unit *u, struct zygote *z);
+void slot_drop(struct hub *h, struct slot *s);
+void unit_drop(struct hub *h, struct opening *o);
+int unit_finish(struct hub *h, struct opening *o);
+int slot_lose(struct hub *h, struct slot *s, const char *what);
+void unit_kill(struct hub *h, struct opening *o);
+int unit_not_collected(struct hub *h, struct opening *o, enum verdict v, const char *why);
+int unit_gone(struct hub *h, struct opening *o, int wait_status);
+int unit_line(struct hub *h, struct opening *o, const json_t *message);
+struct zygote *zygote_free(struct hub *h, enum side side);
+
 /* ---- cgroup.c --------------------------------------------------------------------------------------------
  */
 

@@ -34,13 +34,6 @@ static bool has_planned(const struct suite_unit *u)
     return false;
 }
 
-static bool all_done(const struct suite_unit *u)
-{
-    for (size_t i = 0; i < u->cases.len; i++)
-        if (u->cases.ptr[i]->state != TEST_DONE) return false;
-    return true;
-}
-
 static struct opening *opening_numbered(struct hub *h, int64_t number)
 {
     for (size_t i = 0; i < h->openings.len; i++)
@@ -122,297 +115,6 @@ static int on_hello(struct hub *h, struct zygote *z, const json_t *hello)
     run->hello[z->side] = json_deep_copy(hello);
     z->greeted = true;
     return store_run(h->s->store, run, h->e);
-}
-
-/* ---- units -----------------------------------------------------------------------------------------------
- */
-
-static void put_waiting(struct hub *h, struct suite_unit *u)
-{
-    *vec_push(&h->waiting) = u;
-    for (size_t i = h->waiting.len - 1;
-         i > 0 && h->waiting.ptr[i - 1]->estimate_ms > h->waiting.ptr[i]->estimate_ms; i--) {
-        struct suite_unit *other = h->waiting.ptr[i - 1];
-        h->waiting.ptr[i - 1] = h->waiting.ptr[i];
-        h->waiting.ptr[i] = other;
-    }
-}
-
-static int zygote_load(const struct hub *h, const struct zygote *z)
-{
-    int n = 0;
-    for (size_t i = 0; i < h->openings.len; i++)
-        if (h->openings.ptr[i]->zygote == z) n += 1 + h->openings.ptr[i]->slots;
-    return n;
-}
-
-static struct zygote *free_zygote(struct hub *h, enum side side)
-{
-    struct zygote *best = NULL;
-    for (size_t i = 0; i < h->zygotes.len; i++) {
-        struct zygote *z = h->zygotes.ptr[i];
-        if (z->side != side || !z->active || !z->greeted) continue;
-        if (!best || zygote_load(h, z) < zygote_load(h, best)) best = z;
-    }
-    return best;
-}
-
-static json_t *strings_json(const strings *v)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; i < v->len; i++) {
-        const char *equals = strchr(v->ptr[i], '=');
-        if (!equals) continue;
-        char *name = xstrndup(v->ptr[i], (size_t)(equals - v->ptr[i]));
-        json_object_set_new(object, name, json_string(equals + 1));
-        free(name);
-    }
-    return object;
-}
-
-static char *log_of(const struct hub *h, int64_t number)
-{
-    return xformat("%s/unit-%lld.log", h->scratch, (long long)number);
-}
-
-static void open_unit(struct hub *h, struct suite_unit *u, struct zygote *z)
-{
-    struct opening *o = xcalloc(1, sizeof *o);
-    bool fresh = h->s->options->isolation == ISOLATE_FRESH && u->state == UNIT_COLLECTED;
-    *o = (struct opening){.unit = u, .zygote = z, .number = ++h->next_number, .fd = -1, .opened = now_ms()};
-    o->late = (!u->forkable || fresh) && u->state == UNIT_COLLECTED;
-    o->solo = map_has(&h->lost_units, u->name);
-    o->deadline = o->opened + h->s->options->start_ms;
-    *vec_push(&h->openings) = o;
-    char *log = log_of(h, o->number);
-    json_t *order = json_deep_copy(u->spec);
-    json_object_set_new(order, "open", json_integer(o->number));
-    json_object_set_new(order, "name", json_string(u->name));
-    json_object_set_new(order, "socket", json_string(h->socket));
-    json_object_set_new(order, "log", json_string(log));
-    json_object_set_new(order, "late", json_boolean(o->late));
-    json_object_set_new(order, "env", strings_json(&h->s->sides[u->side].env));
-    json_object_set_new(order, "cgroup", json_string(h->cgroup));
-    json_object_set_new(order, "cgroup_processes", json_integer(4 * h->s->options->processes + 64));
-    free(log);
-    link_send_zygote(h, z, order);
-}
-
-static void end_unit_process(struct hub *h, struct opening *o)
-{
-    if (o->zygote->active) link_send_zygote(h, o->zygote, json_pack("{s:I}", "end", (json_int_t)o->number));
-}
-
-static void drop_slot(struct hub *h, struct slot *s)
-{
-    for (size_t i = 0; i < s->orders.len; i++) vec_free(&s->orders.ptr[i].cases);
-    vec_free(&s->orders);
-    buf_free(&s->in);
-    link_forget(h, &s->fd);
-    if (s->fd >= 0) close(s->fd);
-    s->opening->slots--;
-    for (size_t i = 0; i < h->slots.len; i++)
-        if (h->slots.ptr[i] == s) h->slots.ptr[i] = h->slots.ptr[--h->slots.len];
-    free(s);
-}
-
-static void drop_opening(struct hub *h, struct opening *o)
-{
-    for (size_t i = h->slots.len; i-- > 0;)
-        if (h->slots.ptr[i]->opening == o) drop_slot(h, h->slots.ptr[i]);
-    link_forget(h, &o->fd);
-    if (o->fd >= 0) close(o->fd);
-    buf_free(&o->in);
-    char *log = log_of(h, o->number);
-    unlink(log);
-    free(log);
-    for (size_t i = 0; i < h->openings.len; i++)
-        if (h->openings.ptr[i] == o) h->openings.ptr[i] = h->openings.ptr[--h->openings.len];
-    free(o);
-}
-
-static int finish_unit(struct hub *h, struct opening *o)
-{
-    struct suite_unit *u = o->unit;
-    u->state = UNIT_DONE;
-    o->zygote->restarts = 0;
-    drop_opening(h, o);
-    return store_unit(h->s->store, h->s->run, u, h->e);
-}
-
-/* Cases of a slot whose process is gone: the first was running, the others had not begun. */
-static int lose_orders(struct hub *h, struct slot *s, const char *what)
-{
-    bool first = true;
-    int status = 0;
-    for (size_t i = 0; i < s->orders.len; i++) {
-        struct order *order = &s->orders.ptr[i];
-        for (; order->next < order->cases.len && !status; order->next++) {
-            struct suite_case *c = order->cases.ptr[order->next];
-            status = first ? result_lost(h, c, what) : result_replan(h, c);
-            first = false;
-        }
-    }
-    return status;
-}
-
-/* The last lines of what a unit printed, for an error of collection. Owned. */
-static char *log_text(const struct hub *h, const struct opening *o)
-{
-    char *log = log_of(h, o->number);
-    struct buf b = BUF_INIT;
-    enum { KEPT = 8000 };
-    file_read(log, &b, NULL);
-    free(log);
-    if (b.len > KEPT) {
-        memmove(b.ptr, b.ptr + b.len - KEPT, KEPT);
-        b.len = KEPT;
-        b.ptr[KEPT] = '\0';
-    }
-    return xstrdup(buf_str(&b)); /* the buffer's own memory may be NULL */
-}
-
-static const char *last_line(const char *text, size_t *n)
-{
-    *n = strlen(text);
-    while (*n && text[*n - 1] == '\n') --*n;
-    size_t start = *n;
-    while (start && text[start - 1] != '\n') start--;
-    *n -= start;
-    if (*n > 300) *n = 300;
-    return text + start;
-}
-
-/* Collection ended without a list. */
-static int not_collected(struct hub *h, struct opening *o, enum verdict v, const char *why)
-{
-    struct suite_unit *u = o->unit;
-    char *log = log_text(h, o);
-    size_t n;
-    const char *line = last_line(log, &n);
-    free(u->error);
-    u->error = xformat("%s%s%.*s", why, n ? ": " : "", (int)n, line);
-    int status = result_pseudo(h, u, "[collection]", v, xstrdup(u->error), log);
-    free(log);
-    return status ? status : finish_unit(h, o);
-}
-
-/* The process of a unit is gone (wait status, or -1 when nobody said). */
-static int on_unit_gone(struct hub *h, struct opening *o, int wait_status)
-{
-    struct suite_unit *u = o->unit;
-    int status = 0;
-    for (size_t i = 0; i < h->slots.len && !status; i++)
-        if (h->slots.ptr[i]->opening == o)
-            status = lose_orders(h, h->slots.ptr[i], "the process that collected the file");
-    if (status) return status;
-    bool known = u->state != UNIT_NEW;
-    void **deaths = map_put(&h->lost_units, u->name);
-    *deaths = (char *)*deaths + 1;
-    if (!known && (uintptr_t)*deaths > 1) {
-        char why[80] = "the process that collects the file was ended twice";
-        if (wait_status > 0 && WIFSIGNALED(wait_status))
-            snprintf(why, sizeof why, "the process that collects the file was ended by SIG%s",
-                     sigabbrev_np(WTERMSIG(wait_status)) ? sigabbrev_np(WTERMSIG(wait_status)) : "?");
-        return not_collected(h, o, VERDICT_CRASHED, why);
-    }
-    if (!known && wait_status > 0 && WIFEXITED(wait_status))
-        return not_collected(h, o, VERDICT_ERROR, "collection failed");
-    drop_opening(h, o);
-    if (!all_done(u) || !known) put_waiting(h, u);
-    return 0;
-}
-
-/* ---- collection ------------------------------------------------------------------------------------------
- */
-
-static int add_case(struct hub *h, struct suite_unit *u, const char *node)
-{
-    struct suite_case *c = suite_case_new(u, node);
-    if (h->s->wanted && !h->s->wanted(h->s->context, c)) {
-        u->cases.len--;
-        free(c->node);
-        free(c->reason);
-        free(c);
-        return 0;
-    }
-    monitor_added(h->s->monitor, 1);
-    return store_new_case(h->s->store, c, h->e);
-}
-
-static int note_parts(struct hub *h, struct suite_unit *u, const json_t *parts, const char *label,
-                      enum verdict v)
-{
-    size_t i;
-    json_t *part;
-    int status = 0;
-    json_array_foreach(parts, i, part)
-    {
-        const char *text = text_of(part, "text");
-        size_t n;
-        const char *line = v == VERDICT_SKIPPED ? text : last_line(text, &n);
-        if (v == VERDICT_SKIPPED) n = strlen(text);
-        char *node = xformat("[%s] %s", label, text_of(part, "where"));
-        status = result_pseudo(h, u, node, v, xstrndup(line, n), v == VERDICT_SKIPPED ? "" : text);
-        free(node);
-        if (status) break;
-    }
-    return status;
-}
-
-static int store_collection(struct hub *h, struct opening *o, const json_t *message)
-{
-    struct suite_unit *u = o->unit;
-    const json_t *errors = json_object_get(message, "errors"), *skips = json_object_get(message, "skips");
-    size_t i, found = json_array_size(json_object_get(message, "cases"));
-    json_t *node;
-    int status = 0;
-    json_array_foreach(json_object_get(message, "cases"), i, node)
-    {
-        status = add_case(h, u, json_string_value(node));
-        if (status) return status;
-    }
-    u->state = UNIT_COLLECTED;
-    u->forkable = json_is_true(json_object_get(message, "forkable"));
-    if (json_array_size(errors)) {
-        free(u->error);
-        u->error = xformat("%zu part(s) could not be collected", json_array_size(errors));
-    }
-    if (!status) status = note_parts(h, u, errors, "collection", VERDICT_ERROR);
-    if (!status) status = note_parts(h, u, skips, "skipped", VERDICT_SKIPPED);
-    if (!status && !found && !json_array_size(errors) && !json_array_size(skips))
-        status = result_pseudo(h, u, "[collection]", VERDICT_ERROR, xstrdup("no test was found in it"), "");
-    if (!status && *u->digest && !h->s->wanted) status = store_cache_put(h->s->store, u->digest, u, h->e);
-    return status ? status : store_unit(h->s->store, h->s->run, u, h->e);
-}
-
-static int on_unit_line(struct hub *h, struct opening *o, const json_t *message)
-{
-    struct suite_unit *u = o->unit;
-    bool late = json_is_true(json_object_get(message, "late"));
-    if (u->state == UNIT_NEW && store_collection(h, o, message)) return -1;
-    if (!late) {
-        bool forkable = json_is_true(json_object_get(message, "forkable"));
-        if (forkable != u->forkable) {
-            u->forkable = forkable;
-            if (store_unit(h->s->store, h->s->run, u, h->e)) return -1;
-        }
-    }
-    if (all_done(u)) return finish_unit(h, o);
-    if (h->s->collect_only) {
-        drop_opening(h, o);
-        return 0;
-    }
-    if ((!u->forkable || h->s->options->isolation == ISOLATE_FRESH) && !o->late) {
-        if (!u->forkable)
-            monitor_note(h->s->monitor, "%s: %s: each test collects in its own process", u->name,
-                         text_of(message, "why"));
-        drop_opening(h, o);
-        put_waiting(h, u);
-        return 0;
-    }
-    o->phase = READY;
-    return 0;
 }
 
 /* ---- slots -----------------------------------------------------------------------------------------------
@@ -498,7 +200,7 @@ static int feed_slot(struct hub *h, struct slot *s)
         *vec_push(&s->orders) = order;
         link_send(h, &s->fd, order_json(h, &order));
     }
-    if (!s->orders.len) drop_slot(h, s);
+    if (!s->orders.len) slot_drop(h, s);
     return 0;
 }
 
@@ -532,8 +234,8 @@ static int on_slot_line(struct hub *h, struct slot *s, const json_t *message)
 
 static int on_slot_gone(struct hub *h, struct slot *s)
 {
-    int status = lose_orders(h, s, "the process that watches the test");
-    drop_slot(h, s);
+    int status = slot_lose(h, s, "the process that watches the test");
+    slot_drop(h, s);
     return status;
 }
 
@@ -571,7 +273,7 @@ static int take_visitors(struct hub *h)
         if (o) {
             o->fd = known.fd;
             o->in = known.in;
-            status = on_unit_line(h, o, message);
+            status = unit_line(h, o, message);
         } else if (message) {
             settle_visitor(h, &known, message);
         } else {
@@ -610,13 +312,13 @@ static int end_file(struct hub *h, struct opening *o)
 {
     struct suite_unit *u = o->unit;
     int status = 0;
-    end_unit_process(h, o);
+    unit_kill(h, o);
     for (size_t i = 0; i < u->cases.len && !status; i++)
         if (u->cases.ptr[i]->state != TEST_DONE)
             status = result_conclude(
                 h, u->cases.ptr[i], VERDICT_TIMEOUT,
                 xformat("the file's limit of %lld s was over", (long long)h->s->options->file_ms / 1000));
-    return status ? status : finish_unit(h, o);
+    return status ? status : unit_finish(h, o);
 }
 
 static int take_openings(struct hub *h)
@@ -627,20 +329,20 @@ static int take_openings(struct hub *h)
         struct opening *o = h->openings.ptr[i];
         int64_t now = now_ms();
         if (o->phase == READY && o->fd < 0) {
-            status = on_unit_gone(h, o, -1);
+            status = unit_gone(h, o, -1);
         } else if (o->phase == OPENING && now > o->deadline) {
-            end_unit_process(h, o);
+            unit_kill(h, o);
             link_flush(h);
             usleep(400000); /* for the stack to reach its log */
             status = o->unit->state == UNIT_NEW
-                         ? not_collected(h, o, VERDICT_TIMEOUT, "collection did not end in time")
-                         : on_unit_gone(h, o, -1);
+                         ? unit_not_collected(h, o, VERDICT_TIMEOUT, "collection did not end in time")
+                         : unit_gone(h, o, -1);
         } else if (h->s->options->file_ms && now > o->opened + h->s->options->file_ms) {
             status = end_file(h, o);
-        } else if (o->phase == READY && !o->slots && all_done(o->unit)) {
+        } else if (o->phase == READY && !o->slots && unit_all_done(o->unit)) {
             link_send(h, &o->fd, json_pack("{s:i}", "close", 1));
             link_flush(h);
-            status = finish_unit(h, o);
+            status = unit_finish(h, o);
         }
     }
     return status;
@@ -652,7 +354,7 @@ static int on_zygote_line(struct hub *h, struct zygote *z, const json_t *message
     if (hello) return on_hello(h, z, hello);
     struct opening *o = gone ? opening_numbered(h, json_integer_value(gone)) : NULL;
     if (!o) return 0;
-    return on_unit_gone(h, o, (int)json_integer_value(json_object_get(message, "status")));
+    return unit_gone(h, o, (int)json_integer_value(json_object_get(message, "status")));
 }
 
 static int on_zygote_gone(struct hub *h, struct zygote *z)
@@ -663,7 +365,7 @@ static int on_zygote_gone(struct hub *h, struct zygote *z)
     z->active = false;
     for (size_t i = h->openings.len; i-- > 0 && !status;)
         if (i < h->openings.len && h->openings.ptr[i]->zygote == z)
-            status = on_unit_gone(h, h->openings.ptr[i], -1);
+            status = unit_gone(h, h->openings.ptr[i], -1);
     if (!status && (!greeted || z->restarts++ >= MAX_RESTARTS)) {
         bool killed = WIFSIGNALED(wait_status);
         if (!greeted && killed && z->restarts++ < MAX_RESTARTS)
@@ -736,7 +438,7 @@ static struct suite_unit *next_waiting(struct hub *h, struct zygote **z)
 {
     for (size_t i = h->waiting.len; i-- > 0;) {
         struct suite_unit *u = h->waiting.ptr[i];
-        *z = free_zygote(h, u->side);
+        *z = zygote_free(h, u->side);
         if (!*z) continue;
         memmove(h->waiting.ptr + i, h->waiting.ptr + i + 1, (--h->waiting.len - i) * sizeof *h->waiting.ptr);
         return u;
@@ -754,7 +456,7 @@ static void assign(struct hub *h)
         if (o)
             add_slot(h, o);
         else if (u)
-            open_unit(h, u, z);
+            unit_open(h, u, z);
         else
             return;
     }
@@ -806,7 +508,7 @@ static int begin(struct hub *h)
         for (size_t k = 0; k < u->cases.len; k++) result_restore(u->cases.ptr[k]);
         bool work = u->state == UNIT_NEW || (!h->s->collect_only && has_planned(u));
         if (!work) continue;
-        put_waiting(h, u);
+        unit_wait(h, u);
         needed[u->side] = true;
     }
     h->cgroup = cgroup_make();
@@ -825,7 +527,7 @@ static int begin(struct hub *h)
 
 static void end(struct hub *h)
 {
-    while (h->openings.len) drop_opening(h, h->openings.ptr[0]);
+    while (h->openings.len) unit_drop(h, h->openings.ptr[0]);
     for (size_t i = 0; i < h->zygotes.len; i++) {
         if (h->zygotes.ptr[i]->active) worker_stop(&h->zygotes.ptr[i]->worker);
         free(h->zygotes.ptr[i]);

@@ -112,7 +112,11 @@ def main() -> int:
                     journal.unlink(missing_ok=True)
             got = report(result)
             if got != expected:
-                different = {n: (expected.get(n), got.get(n)) for n in expected.keys() | got.keys() if expected.get(n) != got.get(n)}
+                different = {
+                    n: (expected.get(n), got.get(n))
+                    for n in expected.keys() | got.keys()
+                    if expected.get(n) != got.get(n)
+                }
                 print(f"round {rounds}: the report differs: {different}")
                 return 1
         time.sleep(3)
@@ -120,7 +124,8 @@ def main() -> int:
         if left:
             print(f"processes left over: {left}")
             return 1
-    print(f"{done} kills ({', '.join(f'{n} {k}' for k, n in sorted(killed.items()))}) over {rounds} runs of 500 tests: each report identical, no process left over")
+    kinds = ", ".join(f"{n} {k}" for k, n in sorted(killed.items()))
+    print(f"{done} kills ({kinds}) over {rounds} runs of 500 tests: each report identical, no process left over")
     return 0
 
 

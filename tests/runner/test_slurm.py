@@ -1,4 +1,4 @@
-"""--executor slurm on a cluster of the machine's own: munged, slurmctld and two slurmd, all of them ours and ended here.
+"""--executor slurm on a cluster of the machine's own: munged, slurmctld and two slurmd, all started and ended here.
 
 One node is drained half-way and one task is cancelled; the merged report must be the one of a local run.
 """
@@ -78,7 +78,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (work / "slurm.conf").write_text(CONF.format(host=socket.gethostname(), ports=free_ports(3), work=work))
     environ = {**os.environ, "SLURM_CONF": str(work / "slurm.conf"), "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
     os.environ.update({"SLURM_CONF": environ["SLURM_CONF"], "PATH": environ["PATH"]})
-    places = [f"--{name}={work}/munge.{end}" for name, end in (("socket", "sock"), ("pid-file", "pid"), ("seed-file", "seed"))]
+    places = [
+        f"--{name}={work}/munge.{end}" for name, end in (("socket", "sock"), ("pid-file", "pid"), ("seed-file", "seed"))
+    ]
     commands = [
         ["munged", "--foreground", "--force", f"--key-file={work}/key", f"--log-file={work}/munge.log", *places],
         ["slurmctld", "-D"],

@@ -158,7 +158,10 @@ def test_false_passes(suite: Suite) -> None:
 def test_another_version_is_refused(suite: Suite) -> None:
     """A run that says it is of one torch but finds another ends before a single test."""
     fake = suite.folder / "fake"
-    write(fake / "torch/__init__.py", "__version__ = '1.0'\ndef get_num_threads(): return 1\ndef set_num_threads(n): pass\n")
+    write(
+        fake / "torch/__init__.py",
+        "__version__ = '1.0'\ndef get_num_threads(): return 1\ndef set_num_threads(n): pass\n",
+    )
     write(suite.folder / "t/test_x.py", "def test_x(): pass\n")
     done = suite.run(suite.folder / "t", "--plugin", "", "--expect-torch", "2.0", PYTHONPATH=str(fake))
     assert done.returncode == 2 and "has torch 1.0, not 2.0" in done.stderr

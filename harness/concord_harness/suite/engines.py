@@ -46,7 +46,9 @@ CAUSE = re.compile(r"^(?:E\s+)?(E[A-Z][0-9]{4}: .*)", re.MULTILINE)
 
 def reason_of(message: str, trace: str) -> str:
     cause = CAUSE.search(trace)
-    return (first_line(message) + (f" [{cause.group(1)[:300]}]" if cause and cause.group(1) not in message else ""))[:600]
+    return (first_line(message) + (f" [{cause.group(1)[:300]}]" if cause and cause.group(1) not in message else ""))[
+        :600
+    ]
 
 
 class Pytest:
@@ -64,7 +66,9 @@ class Pytest:
         fixed = ["-s", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--continue-on-collection-errors"]
         status = pytest.main([*fixed, *self.args], plugins=[recorder])
         if not recorder.finished:
-            self.found.errors.append({"where": self.name, "text": f"pytest ended with status {int(status)} during collection"})
+            self.found.errors.append(
+                {"where": self.name, "text": f"pytest ended with status {int(status)} during collection"}
+            )
             then(self.found)
 
     def node_name(self, nodeid: str) -> str:
@@ -76,9 +80,15 @@ class Pytest:
         item = found.cases[node]
         self.recorder.begin()
         try:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=found.cases.get(following) if following else None)
+            item.config.hook.pytest_runtest_protocol(
+                item=item, nextitem=found.cases.get(following) if following else None
+            )
         except BaseException as error:  # noqa: BLE001 - pytest.exit(), KeyboardInterrupt: of this test
-            return {"outcome": "error", "reason": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-TRACE:]}
+            return {
+                "outcome": "error",
+                "reason": f"{type(error).__name__}: {error}",
+                "trace": traceback.format_exc()[-TRACE:],
+            }
         return self.recorder.result()
 
 
@@ -112,7 +122,7 @@ class Recorder:
         found.files = sorted(files)
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            # It stays, because assertions ask it for colours; but it hears nothing more, so that a case's output is its own.
+            # It stays, because assertions ask it for colours; it hears nothing more: a case's output is its own.
             terminal._tw._file = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the process's life
             for caller in terminal.config.pluginmanager.get_hookcallers(terminal) or []:
                 caller._remove_plugin(terminal)
@@ -193,7 +203,9 @@ class Unittest:
                 error = getattr(case, "_exception", "the loader could not load it")
                 self.found.errors.append({"where": case.id(), "text": str(error)})
             else:
-                self.found.add(case.id().split(".", case.__class__.__module__.count(".") + 1)[-1].replace(".", "::"), case)
+                self.found.add(
+                    case.id().split(".", case.__class__.__module__.count(".") + 1)[-1].replace(".", "::"), case
+                )
 
     def run(self, found: Collection, node: str, following: str | None) -> dict[str, Any]:
         result = unittest.TextTestResult(unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
@@ -211,7 +223,10 @@ class Unittest:
             return {"outcome": "xfail", "reason": first_line(result.expectedFailures[0][1].strip().rpartition("\n")[2])}
         if result.unexpectedSuccesses:
             return {"outcome": "xpass", "reason": "passed although the test expects a failure"}
-        return {"outcome": "passed" if result.testsRun else "error", "reason": "" if result.testsRun else "unittest ran no test"}
+        return {
+            "outcome": "passed" if result.testsRun else "error",
+            "reason": "" if result.testsRun else "unittest ran no test",
+        }
 
 
 def load_module(argument: str) -> Any:

@@ -206,7 +206,9 @@ class Running:
         left = wire.sweep()
         self.output.drain()
         answer = self.held or {"ms": round(1000 * (time.monotonic() - self.begun), 2)}
-        if not self.held and self.cases and self.phase != "exit":  # it may end early by itself, to leave a broken device
+        if (
+            not self.held and self.cases and self.phase != "exit"
+        ):  # it may end early by itself, to leave a broken device
             answer["done"] = self.cases.pop(0)[0]
         answer.update(self._ending(status, left))
         text = self.output.text()[self.shown :]

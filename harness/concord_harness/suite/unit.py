@@ -46,11 +46,15 @@ class Unit:
         if self.late:
             self.wire.send({"unit": self.order["open"], "pid": os.getpid(), "late": True})
             self.serve()
-        with self.device.answered_by_a_probe():
+        with self.device.answered_by_a_probe(bool(self.order.get("allow"))):
             self.engine.collect(self.collected)
 
     def collected(self, found: engines.Collection) -> NoReturn:
         self.device.restore()
+        if self.device.refused and (found.errors or not found.cases):
+            # Perhaps for that reason: once more, with the device.
+            self.wire.send({"unit": self.order["open"], "again": True, "why": self.device.refused})
+            os._exit(0)
         why = self.device.not_forkable()
         self.wire.send(
             {

@@ -56,7 +56,9 @@ def test_memory_hog():
 
 
 def test_leaves_a_daemon():
-    script = "import os, time; os.setsid(); open(os.environ['PLANTED_PID'], 'w').write(str(os.getpid())); time.sleep(600)"
+    script = (
+        "import os, time; os.setsid(); open(os.environ['PLANTED_PID'], 'w').write(str(os.getpid())); time.sleep(600)"
+    )
     subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 20
     while not os.path.exists(os.environ["PLANTED_PID"]) and time.monotonic() < end:
