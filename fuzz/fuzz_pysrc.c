@@ -38,7 +38,8 @@ static void check_facts(struct py_file *f)
     struct facts a, b;
     struct buf one = BUF_INIT, two = BUF_INIT;
     facts_extract(&a, f);
-    for (size_t i = 0; i < a.sites.len; i++) MUST(a.sites.ptr[i].func < (int64_t)a.funcs.len && *a.sites.ptr[i].name);
+    for (size_t i = 0; i < a.sites.len; i++)
+        MUST(a.sites.ptr[i].func < (int64_t)a.funcs.len && *a.sites.ptr[i].name);
     facts_pack(&a, &one);
     MUST(!facts_unpack(&b, one.ptr, one.len));
     facts_pack(&b, &two);
@@ -65,7 +66,8 @@ static void check_outline(const uint8_t *data, size_t size)
     uint32_t at = 0;
     for (size_t i = 0; i < skips.len; i++) {
         MUST(skips.ptr[i].start > at && skips.ptr[i].start < skips.ptr[i].end && skips.ptr[i].end <= size);
-        MUST(!memcmp(text + at, data + at, skips.ptr[i].start - 1 - at) && text[skips.ptr[i].start - 1] == '0');
+        MUST(!memcmp(text + at, data + at, skips.ptr[i].start - 1 - at) &&
+             text[skips.ptr[i].start - 1] == '0');
         at = skips.ptr[i].end;
     }
     MUST(!size || !memcmp(text + at, data + at, size - at));

@@ -136,6 +136,10 @@ static bool chain_text(struct py_file *f, TSNode n, struct buf *out)
 
 /* ---- the walk ---------------------------------------------------------------------------------------- */
 
+struct global_name {
+    uint32_t scope;
+    const char *name;
+};
 struct walk {
     struct py_file *f;
     struct buf scratch;
@@ -145,8 +149,9 @@ struct walk {
     int depth;
     bool too_deep;
     VEC(struct py_argument) pending; /* of the calls that are being read */
-    VEC(uint32_t) elements;          /* of the lists and tuples that are being read */
-    VEC(TSTreeCursor) cursors;       /* one a depth, kept */
+    VEC(struct global_name) globals;
+    VEC(uint32_t) elements;    /* of the lists and tuples that are being read */
+    VEC(TSTreeCursor) cursors; /* one a depth, kept */
     size_t cursors_used;
 };
 
@@ -196,11 +201,20 @@ static const char *chain(struct walk *w, TSNode n)
     return py_intern(w->f, buf_str(&w->scratch), w->scratch.len);
 }
 
+/* Whether the scope at hand declares the name global: what it binds is the module's. */
+static bool is_global(const struct walk *w, const char *name)
+{
+    for (size_t i = 0; i < w->globals.len; i++)
+        if (w->globals.ptr[i].scope == w->scope && !strcmp(w->globals.ptr[i].name, name)) return true;
+    return false;
+}
+
 static struct py_binding *bind_name(struct walk *w, enum py_binding_kind kind, const char *name,
                                     const char *target, struct py_span at)
 {
     struct py_binding *b = vec_push(&w->f->bindings);
-    *b = (struct py_binding){name, target, kind, w->scope, 0, at, w->conditional > 0, 0};
+    uint32_t owner = kind != PYB_OUTER && is_global(w, name) ? 0 : w->scope;
+    *b = (struct py_binding){name, target, kind, owner, 0, at, w->conditional > 0, 0};
     return b;
 }
 
@@ -457,6 +471,7 @@ static void visit_from(struct walk *w, TSNode n)
 static uint32_t visit_assignment(struct walk *w, TSNode n)
 {
     TSNode left = field(n, F_left), right = field(n, F_right);
+    visit(w, field(n, F_type));
     uint32_t value = visit(w, right);
     if (absent(left) || kind_of(left) != K_identifier) {
         bind_pattern(w, left, value);
@@ -748,8 +763,11 @@ static void visit_conditional(struct walk *w, TSNode n)
 
 static void visit_outer_declaration(struct walk *w, TSNode n)
 {
-    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++)
-        bind_name(w, PYB_OUTER, text_of(w->f, ts_node_named_child(n, i)), NULL, span(n));
+    for (uint32_t i = 0, c = ts_node_named_child_count(n); i < c; i++) {
+        const char *name = text_of(w->f, ts_node_named_child(n, i));
+        bind_name(w, PYB_OUTER, name, NULL, span(n));
+        if (kind_of(n) == K_global_statement) *vec_push(&w->globals) = (struct global_name){w->scope, name};
+    }
 }
 
 static uint32_t visit_named(struct walk *w, TSNode n)
@@ -1050,6 +1068,7 @@ struct py_file *py_parse_without(const char *path, const char *text, size_t len,
     buf_free(&w.scratch);
     vec_free(&w.pending);
     vec_free(&w.elements);
+    vec_free(&w.globals);
     for (size_t i = 0; i < w.cursors.len; i++) ts_tree_cursor_delete(&w.cursors.ptr[i]);
     vec_free(&w.cursors);
     ts_tree_delete(tree);

@@ -303,11 +303,34 @@ static void add_operator_site(struct maker *m, const struct py_operator *o)
                                                    .tensor_row = from.row};
 }
 
+/* A method that a class of the file puts in place of one it has from outside: whoever makes the class has the
+ * API called through it (a faulty StorageWriter covers StorageWriter.reset). */
+static void add_overrides(struct maker *m)
+{
+    struct py_file *f = m->f;
+    for (uint32_t i = 1; i < f->scopes.len; i++) {
+        const struct py_scope *s = &f->scopes.ptr[i];
+        if (s->kind != PY_FUNCTION || f->scopes.ptr[s->parent].kind != PY_CLASS ||
+            str_starts(s->name, "__") || str_starts(s->name, "test"))
+            continue;
+        char *own = xformat(".%s", f->scopes.ptr[s->parent].qualname);
+        const char *base = type_outer_base(&m->t, own);
+        free(own);
+        if (!base || !str_starts(base, "torch.")) continue;
+        *vec_push(&m->out->sites) = (struct fact_site){.name = pooled(m, s->name),
+                                                       .type = pooled(m, base),
+                                                       .row = s->at.row,
+                                                       .func = m->func[i],
+                                                       .kind = FACT_METHOD};
+    }
+}
+
 /* `class Net(nn.Module)` and `@decorator` name what they name in the scope around: refs hold those too. */
 static void add_sites(struct maker *m)
 {
     for (size_t i = 0; i < m->f->refs.len; i++) add_ref_site(m, m->t.by_place[i]);
     for (size_t i = 0; i < m->f->operators.len; i++) add_operator_site(m, &m->f->operators.ptr[i]);
+    add_overrides(m);
     for (size_t i = 0; i < m->out->sites.len; i++) {
         const struct fact_site *s = &m->out->sites.ptr[i];
         if (s->func < 0 || !s->tensor_row || !s->call) continue;

@@ -9,7 +9,7 @@
 #include "concord/pysrc/pysrc.h"
 
 /* Raise when what is extracted changes: an index of another version is not used. */
-enum { FACTS_VERSION = 3 };
+enum { FACTS_VERSION = 4 };
 
 enum fact_kind {
     FACT_NAME,     /* name: full dotted name; with dots in front it came by a relative import */

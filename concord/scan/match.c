@@ -260,12 +260,33 @@ static bool is_shorter_path(const char *written, const char *name)
     return str_starts(written, "torch.") && nw - leaf > strlen("torch.");
 }
 
+/* Of a class, `X.__call__` is a use of X. Bytes of the name without such an end. */
+static size_t without_dunder(const char *name)
+{
+    const char *leaf = leaf_of(name);
+    size_t n = strlen(leaf);
+    bool dunder = leaf > name && n > 4 && !memcmp(leaf, "__", 2) && !memcmp(leaf + n - 2, "__", 2);
+    return dunder ? (size_t)(leaf - 1 - name) : strlen(name);
+}
+
+static void hit_class_of_dunder(struct matching *g, uint32_t site, const char *name)
+{
+    size_t n = without_dunder(name);
+    if (!name[n] || first_in(&g->m->by_name, name)) return;
+    char *class = xstrndup(name, n);
+    const char *what = modules_canonical(g->m->modules, class);
+    for (uint32_t a = first_in(&g->m->by_name, what); a; a = g->m->next_name[a - 1])
+        if (!is_constructor(&g->m->apis[a - 1])) add_hit(g, a - 1, site, SCAN_EXACT, NULL);
+    free(class);
+}
+
 /* An alias is taken to keep the last part of the name: only such names are followed through the sources. */
 static void hit_name(struct matching *g, uint32_t i, const char *written)
 {
     const char *name = canonical(g, written);
     hit_named(g, i, written, name, SCAN_EXACT);
     hit_inherited(g, i, name);
+    hit_class_of_dunder(g, i, name);
     hit_helpers(g, i, name);
     uint32_t bare = modules_have_sources(g->m->modules) ? 0 : first_in(&g->m->by_bare, leaf_of(written));
     if (bare && strcmp(written, g->m->apis[bare - 1].name) &&
@@ -281,8 +302,9 @@ static bool is_foreign(struct matching *g, uint8_t *known, const struct fact_sit
     bool method = s->kind == FACT_METHOD;
     if (s->kind == FACT_OPERATOR) return false;
     if (!(*k & (method ? METHOD_ASKED : NAME_ASKED))) {
-        bool foreign = method ? !first_in(&g->m->by_leaf, s->name) && !map_has(&g->m->leaves, s->name)
-                              : !map_has(&g->m->leaves, leaf_of(s->name));
+        bool foreign = method
+                           ? !first_in(&g->m->by_leaf, s->name) && !map_has(&g->m->leaves, s->name)
+                           : !map_has(&g->m->leaves, leaf_of(s->name)) && !s->name[without_dunder(s->name)];
         *k |= (uint8_t)(method ? METHOD_ASKED | (foreign ? METHOD_FOREIGN : 0)
                                : NAME_ASKED | (foreign ? NAME_FOREIGN : 0));
     }
