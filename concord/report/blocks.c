@@ -123,18 +123,44 @@ static void put_coverage_row(const struct page *p, const json_t *t)
     buf_free(&lines);
 }
 
-void put_coverage(const struct page *p, const char *release, size_t limit)
+static bool is_adapted(const struct page *p, const char *release, const char *file)
+{
+    size_t i;
+    json_t *f;
+    json_array_foreach(json_object_get(dossier_get(p->r->dossier, "adapt", release), "files"), i,
+                       f) if (!strcmp(fact_text(f, "file"), file)) return true;
+    return false;
+}
+
+/* Rows that an API may still take; each has its share, so that none is crowded out by another. */
+static bool take_row(const struct page *p, size_t *taken, const char *api, size_t limit)
+{
+    const strings *apis = &p->r->record->apis;
+    size_t share = apis->len ? (limit + apis->len - 1) / apis->len : limit;
+    for (size_t a = 0; a < apis->len; a++)
+        if (!strcmp(apis->ptr[a], api)) return taken[a]++ < share;
+    return false;
+}
+
+void put_coverage(const struct page *p, const char *release, size_t limit, bool adapted)
 {
     const json_t *scan = dossier_get(p->r->dossier, "scan", release), *tests = json_object_get(scan, "tests");
-    size_t n = json_array_size(tests);
-    if (!scan) {
-        missing(p);
-        return;
+    size_t i, shown = 0, *taken = xcalloc(p->r->record->apis.len + 1, sizeof *taken);
+    json_t *t;
+    if (!scan) missing(p);
+    if (scan)
+        buf_addf(p->out, "| API | %s | %s | %s | %s | %s |\n| --- | --- | --- | --- | --- | --- |\n",
+                 say(p, W_FILE), say(p, W_LINES), say(p, W_TEST), say(p, W_COVERAGE), say(p, W_PATH));
+    json_array_foreach(tests, i, t)
+    {
+        if (adapted && !is_adapted(p, release, fact_text(t, "file"))) continue;
+        if (!take_row(p, taken, fact_text(t, "api"), limit)) continue;
+        put_coverage_row(p, t);
+        shown++;
     }
-    buf_addf(p->out, "| API | %s | %s | %s | %s | %s |\n| --- | --- | --- | --- | --- | --- |\n",
-             say(p, W_FILE), say(p, W_LINES), say(p, W_TEST), say(p, W_COVERAGE), say(p, W_PATH));
-    for (size_t i = 0; i < n && (!limit || i < limit); i++) put_coverage_row(p, json_array_get(tests, i));
-    if (limit && n > limit) buf_addf(p->out, "\n%zu %s\n", n - limit, say(p, W_MORE));
+    if (json_array_size(tests) > shown)
+        buf_addf(p->out, "\n%zu %s\n", json_array_size(tests) - shown, say(p, W_MORE));
+    free(taken);
 }
 
 static const struct adapt_rule *rule_called(const char *name)

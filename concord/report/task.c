@@ -51,7 +51,7 @@ static void put_scope(const struct page *p)
     buf_addc(p->out, '\n');
     for (size_t i = 0; i < p->r->record->releases.len; i++) {
         release_heading(p, &p->r->record->releases.ptr[i]);
-        put_coverage(p, p->r->record->releases.ptr[i].name, COVERAGE_ROWS);
+        put_coverage(p, p->r->record->releases.ptr[i].name, COVERAGE_ROWS, false);
     }
 }
 

@@ -35,8 +35,9 @@ const char *kind_word(const struct page *p, enum device_kind kind);
 /* Operating system, architecture, device and its kind, CANN, torch, torch_npu, Python of one release or, with
  * NULL, of all as a table. */
 void put_environment(const struct page *p, const struct release_record *only);
-/* Upstream tests of the release: API, file, lines, test, coverage, path. At most limit rows; 0: all. */
-void put_coverage(const struct page *p, const char *release, size_t limit);
+/* Upstream tests of the release: API, file, lines, test, coverage, path. At most limit rows; adapted: only
+ * those of files that the release's patches change. */
+void put_coverage(const struct page *p, const char *release, size_t limit, bool adapted);
 /* Patch files of the release: edits by rule and what was left. */
 void put_adaption(const struct page *p, const char *release);
 void put_docs(const struct page *p, const char *release);
