@@ -107,6 +107,20 @@ class Devices(unittest.TestCase):
             self.assertIn(next(iter(wrong)), done.stderr)
 
 
+class Log(unittest.TestCase):
+    CODE = "import acl; acl.rt.malloc(8, 0)"  # without a context
+
+    def test_log_goes_where_the_vendors_variables_say(self):
+        self.assertEqual(on_device(self.CODE).stderr, "")
+        self.assertIn("[ERROR] RUNTIME", on_device(self.CODE, ASCEND_SLOG_PRINT_TO_STDOUT="1").stderr)
+        quiet = {"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "4"}
+        self.assertEqual(on_device(self.CODE, **quiet).stderr, "")
+        with tempfile.TemporaryDirectory() as folder:
+            on_device(self.CODE, ASCEND_PROCESS_LOG_PATH=folder)
+            (log,) = Path(folder, "debug", "plog").glob("plog-*.log")
+            self.assertIn("no context", log.read_text())
+
+
 class Example(unittest.TestCase):
     def test_builds_with_the_public_headers_alone_and_runs(self):
         source, toolkit = Path(__file__).resolve().parent.parent / "examples" / "vector_add.c", BUILD / "toolkit"

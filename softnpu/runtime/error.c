@@ -30,6 +30,7 @@ int rt_fail(int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(recent + n, sizeof recent - (size_t)n, fmt, ap);
     va_end(ap);
+    rt_log_error(recent);
     return code;
 }
 

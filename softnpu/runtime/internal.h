@@ -83,6 +83,8 @@ bool rt_vmm_is_host(const void *address);
 /* True if all of [address, address+size) is mapped. */
 bool rt_vmm_holds(const void *address, uint64_t size);
 
+/* A line in the log, if it is wanted (log.c). */
+void rt_log_error(const char *text);
 /* This thread's recent message (without taking it), "" if none. */
 const char *rt_recent_message(void);
 
