@@ -146,7 +146,7 @@ static void uneven_moves(void)
 static void messages(void)
 {
     load(COUNT);
-    if (me == 0) CHECK(!HcclSend(in, COUNT, I32, 1, comm, stream));
+    if (me == 0) CHECK(!HcclSend(in, COUNT, I32, 1, comm, stream) && !aclrtSynchronizeStream(stream));
     if (me == 1) {
         CHECK(!HcclRecv(out, COUNT, I32, 0, comm, stream));
         fetch(out, COUNT);
