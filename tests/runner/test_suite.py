@@ -107,7 +107,7 @@ PLANTED = {
 
 
 def test_planted(suite: Suite) -> None:
-    limits = ["--timeout", 4, "--memory", 1024, "--output", 8, "--processes", 64, "--retries", 1, "-j", 3]
+    limits = ["--timeout", 10, "--memory", 256, "--output", 8, "--processes", 64, "--retries", 1, "-j", 3]
     done = suite.run(HERE / "planted", *limits)
     assert done.returncode == 1, done.stderr
     cases = suite.cases()
@@ -348,8 +348,10 @@ def test_limits_of_collection_file_and_run(suite: Suite) -> None:
     folder = write(suite.folder / "t/test_x.py", "import time\ntime.sleep(60)\ndef test_a(): pass\n").parent
     suite.run(folder, "--start-timeout", 3)
     assert [c["verdict"] for c in suite.cases().values()] == ["TIMEOUT"]
+    suite.run(folder, "--file-timeout", 1)
+    assert [c["verdict"] for c in suite.cases().values()] == ["TIMEOUT"]
     write(suite.folder / "t/test_x.py", "import time\ndef test_a(): pass\ndef test_b(): time.sleep(60)\n")
-    suite.run(folder, "--file-timeout", 3)
+    suite.run(folder, "--file-timeout", 15)
     assert {c["verdict"] for c in suite.cases().values()} == {"PASSED", "TIMEOUT"}
     stopped = suite.run(folder, "--run-timeout", 2)
     assert stopped.returncode == 1 and "--resume" in stopped.stderr
