@@ -98,6 +98,91 @@ static void test_methods_and_operators(void **state)
     scan_file_free(&f);
 }
 
+static struct scan_file scan_text(const char *text, size_t len, const char *name)
+{
+    struct scan_api api;
+    struct err e;
+    struct scan_file f;
+    assert_int_equal(scan_api_parse(name, &api, &e), 0);
+    scan_source("test_odd.py", text, len, &api, 1, &f);
+    scan_api_free(&api);
+    return f;
+}
+
+/* Other encodings, line ends, versions of Python, sizes: read as far as possible, and said. */
+static void test_odd_sources(void **state)
+{
+    (void)state;
+#define BODY(nl) "import torch" nl "def test_x():" nl "    torch.relu(1)" nl
+    static const struct {
+        const char *text;
+        bool note;
+    } odd[] = {
+        {"\xef\xbb\xbf" BODY("\n"), false},
+        {BODY("\r\n"), false},
+        {"# -*- coding: latin-1 -*-\n# caf\xe9\n" BODY("\n"), true},
+        {BODY("\n") "print 'python 2'\nexec 'x'\n", false},
+        {BODY("\n") "match x:\n    case {'a': [b, *_]}: pass\ntype A[T] = list[T]\n", false},
+        {BODY("\n") "def broken(:\n", true},
+        {BODY("\n") "x = '''never closed\n", true},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct scan_file f = scan_text(odd[i].text, strlen(odd[i].text), "torch.relu");
+        if (f.tests.len != 1) fail_msg("source %zu: %zu tests", i, f.tests.len);
+        if (odd[i].note) assert_non_null(f.note);
+        scan_file_free(&f);
+    }
+    struct buf big = BUF_INIT;
+    buf_adds(&big, BODY("\n"));
+    while (big.len < 1 << 20)
+        buf_adds(&big, "def test_more():\n    return [torch.relu(x) for x in range(3)]\n");
+    struct scan_file f = scan_text(big.ptr, big.len, "torch.relu");
+    assert_true(f.tests.len > 10000);
+    scan_file_free(&f);
+    buf_free(&big);
+    f = scan_text("a\0b", 3, "torch.relu");
+    assert_int_equal(f.tests.len, 0);
+    scan_file_free(&f);
+}
+
+/* A subclass's method stands in for the API's; a class's dunder is a use of the class; global binds the
+ * module's. */
+static void test_ways_to_an_api(void **state)
+{
+    (void)state;
+    static const char text[] = "import torch\n"
+                               "from torch.store import Writer, Kind\n"
+                               "class Faulty(Writer):\n"
+                               "    def reset(self): pass\n"
+                               "def test_override():\n"
+                               "    Faulty()\n"
+                               "def test_dunder():\n"
+                               "    Kind.__call__(1)\n"
+                               "def load():\n"
+                               "    global Later\n"
+                               "    from torch.store import Later\n"
+                               "def test_global():\n"
+                               "    Later(3)\n"
+                               "def test_annotated(x: torch.Tensor):\n"
+                               "    y: Kind\n"
+                               "    return ~x\n";
+    static const struct {
+        const char *api, *test;
+        bool indirect;
+    } expected[] = {
+        {"torch.store.Writer.reset", "test_override", true},  {"torch.store.Kind", "test_dunder", false},
+        {"torch.store.Kind", "test_annotated", false},        {"torch.store.Later", "test_global", false},
+        {"torch.Tensor.__invert__", "test_annotated", false},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct scan_file f = scan_text(text, strlen(text), expected[i].api);
+        const struct scan_test *t = test_named(&f, expected[i].test);
+        if (!t) fail_msg("%s: %s is not found", expected[i].api, expected[i].test);
+        assert_int_equal(t->indirect, expected[i].indirect);
+        scan_file_free(&f);
+    }
+}
+
 static void test_bad_names(void **state)
 {
     (void)state;
@@ -118,8 +203,8 @@ static void test_bad_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coverage),
-        cmocka_unit_test(test_methods_and_operators),
+        cmocka_unit_test(test_coverage),    cmocka_unit_test(test_methods_and_operators),
+        cmocka_unit_test(test_odd_sources), cmocka_unit_test(test_ways_to_an_api),
         cmocka_unit_test(test_bad_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
