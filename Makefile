@@ -20,6 +20,7 @@ help:
 	@echo 'make test-plugin TREE=... RELEASE=2.12.0   torch_npu'"'"'s own runtime tests'
 	@echo 'make test-page                     the report in headless Chromium, with pictures'
 	@echo 'make bench                         ratios to CPU torch and other peers'
+	@echo 'make bench-runner                  concord test against pytest-forked and pytest-xdist, 10,000 tests'
 	@echo 'make fuzz                          every fuzz target for FUZZ_SECONDS (60) each'
 	@echo 'make check-style                   clang-format, clang-tidy and ruff'
 	@echo 'make docs                          regenerate docs/operators.md from the operator rows'
@@ -77,6 +78,9 @@ test-page: build
 bench: build
 	@ninja -C $(BUILD) --quiet bench_launch bench_runtime bench_report
 	@scripts/bench.sh $(BUILD)
+
+bench-runner: programs
+	@python3 bench/runner.py $(CONCORD)
 
 fuzz:
 	@scripts/setup.sh build check

@@ -314,7 +314,8 @@ static int end_file(struct hub *h, struct opening *o)
     int status = 0;
     unit_kill(h, o);
     if (u->state == UNIT_NEW)
-        return unit_not_collected(h, o, VERDICT_TIMEOUT, "the file's limit was over before its tests were known");
+        return unit_not_collected(h, o, VERDICT_TIMEOUT,
+                                  "the file's limit was over before its tests were known");
     for (size_t i = 0; i < u->cases.len && !status; i++)
         if (u->cases.ptr[i]->state != TEST_DONE)
             status = result_conclude(
