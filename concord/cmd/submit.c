@@ -109,7 +109,7 @@ static void show(const struct job *j, const struct entry *en)
 static int note(struct job *j, const struct entry *en, const struct review_found *found, struct err *e)
 {
     char sha[65];
-    sha256_hex(en->review.body, strlen(en->review.body), sha);
+    sha256_hex(buf_str(&en->body), en->body.len, sha);
     json_t *body = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "forge", j->session.forge->name, "repository",
                              en->review.repository, "number", (json_int_t)found->number, "url", found->url,
                              "commit", fact_text(en->branch, "commit"), "body_sha256", sha);

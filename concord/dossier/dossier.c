@@ -126,9 +126,9 @@ int dossier_put(struct dossier *d, const char *step, const char *release, json_t
     json_t *fact = json_pack("{s:s, s:s, s:s, s:s, s:O}", "schema", FACT_SCHEMA, "step", step, "release",
                              release, "made", now, "body", body);
     char *text = fact ? json_dumps(fact, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
-    int status = text ? 0 : err_set(e, "%s: a fact of step %s holds text that is not UTF-8", path, step);
-    if (!status) status = dir_make(dir, e);
-    if (!status) status = file_write(path, text, strlen(text), 0, e);
+    int status = text ? dir_make(dir, e)
+                      : err_set(e, "%s: a fact of step %s holds text that is not UTF-8", path, step);
+    if (text && !status) status = file_write(path, text, strlen(text), 0, e);
     if (!status)
         keep(d, step, release, body);
     else

@@ -23,7 +23,7 @@ static int push_by_git(const char *clone, const char *to, const char *refspec, s
 {
     const char *const argv[] = {"git", "-C", clone, "push", "--quiet", "--", to, refspec, NULL};
     static const char *const env[] = {"GIT_TERMINAL_PROMPT=0", NULL};
-    const struct proc_spec spec = {.argv = argv, .env = env, .timeout_ms = 10 * 60 * 1000, .merge = true};
+    const struct proc_spec spec = {.argv = argv, .env = env, .timeout_ms = 600000, .merge = true};
     struct proc_result r;
     if (proc_run(&spec, &r, e)) return -1;
     char *words = xstrndup(buf_str(&r.out), strcspn(buf_str(&r.out), "\n"));

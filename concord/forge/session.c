@@ -69,7 +69,7 @@ static char *from_helper(const char *host)
     static const char *const env[] = {"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", NULL};
     char *question = xformat("protocol=https\nhost=%s\n\n", host);
     const struct proc_spec spec = {
-        .argv = argv, .env = env, .input = question, .input_len = strlen(question), .timeout_ms = 30 * 1000};
+        .argv = argv, .env = env, .input = question, .input_len = strlen(question), .timeout_ms = 30000};
     struct proc_result r;
     char *token = NULL;
     if (!proc_run(&spec, &r, NULL)) {

@@ -18,11 +18,8 @@ static char *work_folder(struct err *e)
 
 static int keygen(const char *const *argv, const struct buf *input, struct proc_result *r, struct err *e)
 {
-    const struct proc_spec spec = {.argv = argv,
-                                   .input = buf_str(input),
-                                   .input_len = input->len,
-                                   .timeout_ms = 60 * 1000,
-                                   .merge = true};
+    const struct proc_spec spec = {
+        .argv = argv, .input = buf_str(input), .input_len = input->len, .timeout_ms = 60000, .merge = true};
     if (proc_run(&spec, r, e)) return err_wrap(e, "signatures need ssh-keygen (package openssh-client)");
     return 0;
 }

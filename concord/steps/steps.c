@@ -40,13 +40,14 @@ void steps_close(struct steps *s)
 
 void steps_say(const char *step, const struct campaign_release *release, const char *fmt, ...)
 {
+    struct buf text = BUF_INIT;
     va_list ap;
-    printf("%-7s %-9s ", step, release ? release->torch_npu : "");
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    buf_vaddf(&text, fmt, ap);
     va_end(ap);
-    printf("\n");
+    printf("%-7s %-9s %s\n", step, release ? release->torch_npu : "", buf_str(&text));
     fflush(stdout);
+    buf_free(&text);
 }
 
 json_t *steps_texts(const strings *list)
