@@ -16,7 +16,8 @@
       SUITE_TORCH "hypothesis==6.122.3 attrs==24.2.0 sortedcontainers==2.4.0 parameterized==0.9.0",          \
       "tests of a torch release tree, with --patches applied to a private copy")                             \
     X(plugin, "pytest", true, true, "test",                                                                  \
-      SUITE_TORCH "hypothesis==6.122.3 attrs==24.2.0 sortedcontainers==2.4.0 parameterized==0.9.0",          \
+      SUITE_TORCH                                                                                            \
+      "hypothesis==6.122.3 attrs==24.2.0 sortedcontainers==2.4.0 parameterized==0.9.0 ml_dtypes==0.5.1",     \
       "tests of a torch_npu or op-plugin tree")                                                              \
     X(torchcts, "pytest", true, false, ".", SUITE_TORCH "torchcts==0.4.1 mpmath==1.3.0",                     \
       "TorchCTS; the folder is the one with manifest.py")                                                    \

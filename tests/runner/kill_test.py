@@ -111,6 +111,7 @@ def main() -> int:
                 if status == 2:  # a kill before the run was begun leaves nothing to resume
                     journal.unlink(missing_ok=True)
             got = report(result)
+            print(f"round {rounds}: {done} kills so far", flush=True)
             if got != expected:
                 different = {
                     n: (expected.get(n), got.get(n))
