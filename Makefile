@@ -21,6 +21,7 @@ help:
 	@echo 'make test-page                     the report in headless Chromium, with pictures'
 	@echo 'make bench                         ratios to CPU torch and other peers'
 	@echo 'make bench-runner                  concord test against pytest-forked and pytest-xdist, 10,000 tests'
+	@echo 'make bench-operators               kernels against CPU torch, by operator, type and size'
 	@echo 'make fuzz                          every fuzz target for FUZZ_SECONDS (60) each'
 	@echo 'make check-style                   clang-format, clang-tidy and ruff'
 	@echo 'make docs                          regenerate docs/operators.md from the operator rows'
@@ -82,6 +83,9 @@ bench: build
 bench-runner: programs
 	@python3 bench/runner.py $(CONCORD)
 
+bench-operators: build
+	@scripts/bench.sh $(BUILD) operators
+
 fuzz:
 	@scripts/setup.sh build check
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
@@ -96,4 +100,4 @@ docs: build
 clean:
 	rm -rf build build-* build*.log
 
-.PHONY: test-page stress test-plugin test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench fuzz check-style docs clean
+.PHONY: test-page stress test-plugin test-conformance help setup configure programs build verify test test-unit test-sanitize test-cross bench bench-operators fuzz check-style docs clean

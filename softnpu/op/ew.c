@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Elements a piece of the pool works on; a multiple of EW_BLOCK. */
-enum { GRAIN = 32 * EW_BLOCK };
+enum { GRAIN = 32 * EW_BLOCK, LONG_ROW = 128 };
 /* Scalars are repeated on the stack for calls of up to SHORT elements. */
 enum { SHORT = 64, SHORT_SCALARS = 2 };
 
@@ -356,13 +356,22 @@ static void fill_lanes(const struct plan *p, int64_t n, char *memory)
     }
 }
 
+/* Elements of the next block: where rows are long it ends with its row, so that it lies side by side in every
+ * lane whose rows do. */
+static int64_t block_length(const struct plan *p, int64_t at, int64_t end)
+{
+    int64_t n = end - at < EW_BLOCK ? end - at : EW_BLOCK, row = p->rank > 1 ? p->dim[p->rank - 1] : 0;
+    int64_t rest = row >= LONG_ROW ? row - at % row : n;
+    return n < rest ? n : rest;
+}
+
 static void run_piece(void *ctx, int64_t begin, int64_t end)
 {
     const struct plan *p = ctx;
     char *memory = p->memory ? scratch_block(p->memory) : NULL;
     fill_lanes(p, end - begin < EW_BLOCK ? end - begin : EW_BLOCK, memory);
-    for (int64_t at = begin; at < end; at += EW_BLOCK) {
-        int64_t n = end - at < EW_BLOCK ? end - at : EW_BLOCK;
+    for (int64_t at = begin, n; at < end; at += n) {
+        n = block_length(p, at, end);
         void *block[EW_MAX];
         for (int i = 0; i < p->nout; i++) block[i] = target(p, &p->lane[i], at, n, memory);
         for (int i = p->nout; i < p->n; i++) block[i] = load(p, &p->lane[i], at, n, memory, NULL);
@@ -378,8 +387,8 @@ static void copy_piece(void *ctx, int64_t begin, int64_t end)
     const struct lane *out = &p->lane[0], *in = &p->lane[1];
     char *memory = p->memory ? scratch_block(p->memory) : NULL;
     fill_lanes(p, end - begin < EW_BLOCK ? end - begin : EW_BLOCK, memory);
-    for (int64_t at = begin; at < end; at += EW_BLOCK) {
-        int64_t n = end - at < EW_BLOCK ? end - at : EW_BLOCK;
+    for (int64_t at = begin, n; at < end; at += n) {
+        n = block_length(p, at, end);
         char *to = target(p, out, at, n, memory), *from = load(p, in, at, n, memory, to);
         bool there = out->mode == DIRECT || to != memory + out->ready;
         if (there && from != to) memmove(to, from, (size_t)n * out->size);
