@@ -100,6 +100,7 @@ struct rt_context {
     struct rt_stream *default_stream;
     atomic_int
         failure; /* refuses all work: a stream with ACL_STOP_ON_FAILURE failed, or the device is lost */
+    char failure_text[512]; /* its message; written before failure is set */
     struct rt_context *next;
 };
 /* The calling thread's context, NULL if none. */

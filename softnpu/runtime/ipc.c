@@ -130,7 +130,7 @@ static bool read_key(const char *text, struct key *k)
 {
     char copy[IPC_EVENT_HANDLE_SIZE] = "";
     unsigned pid;
-    memcpy(copy, text, sizeof copy - 1);
+    snprintf(copy, sizeof copy, "%.*s", (int)sizeof copy - 1, text); /* keys from elsewhere may be shorter */
     if (sscanf(copy, "softnpu-%8x-%4x-%8x", &pid, &k->slot, &k->nonce) != 3 || !k->nonce) return false;
     k->pid = (int)pid;
     return true;

@@ -104,6 +104,19 @@ static void set_error(struct rt_stream *s, int code)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The first failure stays the context's. */
+static void stop_context(struct rt_stream *s, int code)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    const char *text = strstr(rt_recent_message(), ": ");
+    pthread_mutex_lock(&one);
+    if (!atomic_load(&s->ctx->failure)) {
+        snprintf(s->ctx->failure_text, sizeof s->ctx->failure_text, "%s", text ? text + 2 : "a task failed");
+        atomic_store(&s->ctx->failure, code);
+    }
+    pthread_mutex_unlock(&one);
+}
+
 static int note_result(struct rt_stream *s, int code)
 {
     if (__builtin_expect(!code || atomic_load(&s->cancel), 1)) return code;
@@ -111,8 +124,7 @@ static int note_result(struct rt_stream *s, int code)
     bool memory = code == ACL_ERROR_RT_DEVICE_MEM_ERROR || code == ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR;
     int device = s->ctx->device;
     rt_device_error_note(device, code, memory ? rt_memory_first(device) : NULL, memory ? 2u << 20 : 0);
-    if (atomic_load(&s->stop_on_failure) || code == ACL_ERROR_RT_LOST_HEARTBEAT)
-        atomic_store(&s->ctx->failure, code);
+    if (atomic_load(&s->stop_on_failure) || code == ACL_ERROR_RT_LOST_HEARTBEAT) stop_context(s, code);
     return code;
 }
 
@@ -275,8 +287,7 @@ static int report_error(struct rt_stream *s, bool forget)
 {
     int code = atomic_load(&s->error), stopped = atomic_load(&s->ctx->failure);
     if (!code && stopped)
-        return rt_fail(stopped, "stream %u: another stream of the context has failed; reset the device",
-                       s->id);
+        return rt_fail(stopped, "stream %u: the context has stopped: %s", s->id, s->ctx->failure_text);
     if (!code) return 0;
     if (forget && !stopped) atomic_compare_exchange_strong(&s->error, &code, 0);
     pthread_mutex_lock(&s->lock);

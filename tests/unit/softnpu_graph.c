@@ -132,6 +132,8 @@ static void other_streams_join_and_must_be_waited_for(void **state)
     assert_null(g);
     fill(3, 9, second); /* both streams are ordinary again */
     assert_int_equal(aclrtSynchronizeStream(second), 0);
+    assert_int_equal(aclrtDestroyEvent(fork), 0);
+    assert_int_equal(aclrtDestroyEvent(join), 0);
     assert_int_equal(byte_at(3), 9);
 }
 
@@ -152,6 +154,7 @@ static void external_events_are_waited_for_at_every_run(void **state)
         assert_int_equal(aclrtSynchronizeStream(first), 0);
         assert_int_equal(byte_at(0), 5);
     }
+    assert_int_equal(aclrtDestroyEvent(e), 0);
     assert_int_equal(aclmdlRIDestroy(g), 0);
 }
 
@@ -175,6 +178,7 @@ static void invalid_uses_spoil_the_capture(void **state)
     assert_int_equal(aclrtRecordEvent(e, first), 0);
     assert_int_equal(aclrtSynchronizeEvent(e), ACL_ERROR_RT_EVENT_CAPTURED);
     assert_int_equal(aclmdlRICaptureEnd(first, &g), ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(aclrtDestroyEvent(e), 0);
     assert_int_equal(aclrtSynchronizeStream(first), 0);
 }
 

@@ -106,7 +106,7 @@ static void *allocate(int value)
     return p;
 }
 
-static void export_physical(struct message *m, void **at, int32_t *child)
+static aclrtDrvMemHandle export_physical(struct message *m, void **at, int32_t *child)
 {
     aclrtPhysicalMemProp prop = {.location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtDrvMemHandle handle;
@@ -117,6 +117,7 @@ static void export_physical(struct message *m, void **at, int32_t *child)
     assert_int_equal(aclrtMemExportToShareableHandle(handle, 0, 0, &m->closed_handle), 0);
     assert_int_equal(aclrtMemExportToShareableHandle(handle, 0, 0, &m->handle), 0);
     assert_int_equal(aclrtMemSetPidToShareableHandle(m->handle, child, 1), 0);
+    return handle;
 }
 
 static char first_byte(const void *p)
@@ -140,7 +141,7 @@ static void two_processes_share(void **state)
     assert_int_equal(aclrtIpcMemGetExportKey(other, SIZE, m.closed_key, 65, 0), 0);
     assert_int_equal(aclrtIpcMemGetExportKey(p, SIZE, m.open_key, 65, 0), 0);
     assert_int_equal(aclrtIpcMemSetImportPid(m.open_key, &pid, 1), 0);
-    export_physical(&m, (void **)&mapped, &pid);
+    aclrtDrvMemHandle handle = export_physical(&m, (void **)&mapped, &pid);
     aclrtEvent e;
     aclrtStream s;
     assert_int_equal(aclrtCreateStream(&s), 0);
@@ -157,6 +158,9 @@ static void two_processes_share(void **state)
     assert_int_equal(status, 0); /* otherwise: the line of the check, modulo 250 */
     assert_int_equal(first_byte(p), 6);
     assert_int_equal(first_byte(mapped), 8);
+    assert_int_equal(aclrtUnmapMem(mapped), 0);
+    assert_int_equal(aclrtReleaseMemAddress(mapped), 0);
+    assert_int_equal(aclrtFreePhysical(handle), 0);
     assert_int_equal(aclrtIpcMemClose(m.open_key), 0);
     assert_int_equal(aclrtDestroyEvent(e), 0);
     assert_int_equal(aclrtResetDevice(0), 0);
@@ -177,6 +181,7 @@ static void bad_arguments(void **state)
     assert_int_equal(aclrtMemExportToShareableHandle(NULL, 0, 0, &handle), ACL_ERROR_INVALID_PARAM);
     assert_int_equal(aclrtCreateEvent(&e), 0);
     assert_int_equal(aclrtIpcGetEventHandle(e, &event), ACL_ERROR_RT_PARAM_INVALID);
+    assert_int_equal(aclrtDestroyEvent(e), 0);
     memset(&event, 0, sizeof event);
     assert_int_equal(aclrtIpcOpenEventHandle(event, &e), ACL_ERROR_RT_PARAM_INVALID);
     assert_int_equal(aclrtResetDevice(0), 0);
