@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Build every fuzz target with clang, ASan and UBSan, and run each for some seconds from its seeds.
+# Build every fuzz target with clang, ASan and UBSan, and run each for some seconds from its seeds. fuzz_aclnn, the
+# device's operators, has a build of its own with the portable kernels only.
 #
 # usage: scripts/fuzz.sh SECONDS [TARGET...]
 #
@@ -21,6 +22,11 @@ link=(clang -O1 -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,-soname,li
 
 targets=("$@")
 [ $# -gt 0 ] || for source in fuzz/fuzz_*.c; do targets+=("$(basename "$source" .c)"); done
+if [[ " ${targets[*]} " = *" fuzz_aclnn "* ]]; then
+    cmake -G Ninja -S . -B build-fuzz-device -DCMAKE_C_COMPILER=clang -DWITH_CONCORD=OFF -DWITH_TESTS=OFF -DWITH_FUZZ=ON \
+        -DKERNEL_BASE_ONLY=ON -DCMAKE_BUILD_TYPE=Fuzz "-DCMAKE_C_FLAGS_FUZZ=-O1 -g1" -DSANITIZE=address,undefined >/dev/null
+    ninja -C build-fuzz-device --quiet fuzz_aclnn
+fi
 status=0
 for target in "${targets[@]}"; do
     corpus=build-fuzz/corpus/$target
@@ -30,8 +36,10 @@ for target in "${targets[@]}"; do
         [ ! -d "$folder" ] || seeds+=("$folder")
     done
     echo "$target: $seconds s"
+    program=build-fuzz/fuzz/$target
+    [ "$target" != fuzz_aclnn ] || program=build-fuzz-device/fuzz/$target
     log=build-fuzz/$target.log
-    if ! build-fuzz/fuzz/"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    if ! "$program" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/$target." "$corpus" "${seeds[@]}" >"$log" 2>&1; then
         tail -n 30 "$log"
         status=1

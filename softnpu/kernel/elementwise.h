@@ -74,16 +74,19 @@ KERNEL_PICK(binary_kernels)
     X(FLOOR)                                                                                                 \
     X(ROUND)                                                                                                 \
     X(TRUNC)                                                                                                 \
-    X(FRAC)                                                                                                  \
     X(RECIPROCAL)                                                                                            \
     X(SQRT)                                                                                                  \
     X(RSQRT)                                                                                                 \
-    X(NOT) X(SQUARE) X(CUBE) X(INVSQUARE) X(SIGMOID) X(ERFINV) X(SINC) X(ANGLE) X(ROUNDD) X(LOGIT) X(NANNUM)
+    X(NOT) X(SQUARE) X(CUBE) X(INVSQUARE) X(SIGMOID) X(SINC) X(ANGLE) X(ROUNDD) X(LOGIT) X(NANNUM)
 /* Results are BOOL. */
-#define EW_UNARY_BOOL(X) X(LNOT) X(ISFINITE) X(ISNEGINF) X(ISPOSINF) X(SIGNBIT)
+#define EW_UNARY_BOOL(X) X(LNOT) X(ISFINITE) X(SIGNBIT)
 #define EW_UNARY_ENUM(id) EWU_##id,
 enum ew_unary {
-    EW_UNARY_VMATH(EW_UNARY_ENUM) EW_UNARY_SAME(EW_UNARY_ENUM) EW_UNARY_BOOL(EW_UNARY_ENUM) EWU_COUNT
+    EW_UNARY_VMATH(EW_UNARY_ENUM) EW_UNARY_SAME(EW_UNARY_ENUM) EW_UNARY_BOOL(EW_UNARY_ENUM)
+#define FLOAT_OP(id, result, expression) EWU_##id,
+#include "softnpu/kernel/float_ops.inc"
+#undef FLOAT_OP
+    EWU_COUNT
 };
 struct unary_kernels {
     ew_loop loop[EWU_COUNT][EWT_COUNT];

@@ -59,7 +59,6 @@ static void SIGMOID_F64(int64_t n, void *const *p, int64_t index, const void *ct
     LOOP(FLOOR, T, real, __builtin_floor##f(a))                                                              \
     LOOP(ROUND, T, real, __builtin_rint##f(a))                                                               \
     LOOP(TRUNC, T, real, __builtin_trunc##f(a))                                                              \
-    LOOP(FRAC, T, real, a - __builtin_trunc##f(a))                                                           \
     LOOP(RECIPROCAL, T, real, 1 / a)                                                                         \
     LOOP(SQUARE, T, real, a *a)                                                                              \
     LOOP(CUBE, T, real, a *a *a)                                                                             \
@@ -69,11 +68,8 @@ static void SIGMOID_F64(int64_t n, void *const *p, int64_t index, const void *ct
     LOOP(ANGLE, T, real, a != a ? a : a < 0 ? (real)M_PI : 0)                                                \
     LOOP(LNOT, T, uint8_t, a == 0)                                                                           \
     LOOP(ISFINITE, T, uint8_t, a - a == 0)                                                                   \
-    LOOP(ISPOSINF, T, uint8_t, a == (real)INFINITY)                                                          \
-    LOOP(ISNEGINF, T, uint8_t, a == -(real)INFINITY)                                                         \
     LOOP(SIGNBIT, T, uint8_t, __builtin_copysign##f(1, a) < 0)                                               \
     LOOP(SINC, T, real, a == 0 ? 1 : sin##f((real)M_PI * a) / ((real)M_PI * a))                              \
-    LOOP(ERFINV, T, real, erf_inverse(a))                                                                    \
     static void LOGIT_##T(int64_t n, void *const *p, int64_t index, const void *ctx)                         \
     {                                                                                                        \
         UNUSED(index);                                                                                       \
@@ -127,6 +123,21 @@ static double erf_inverse(double y)
 #define F64_LOWER f64
 FLOAT_LOOPS(F32, float, f)
 FLOAT_LOOPS(F64, double, )
+
+#define RESULT_SAME REAL
+#define RESULT_TRUTH uint8_t
+#define FLOAT_OP(id, result, expression) LOOP(id, F32, RESULT_##result, expression)
+#define REAL float
+#define MATH(fn) __builtin_##fn##f
+#include "softnpu/kernel/float_ops.inc"
+#undef FLOAT_OP
+#undef REAL
+#undef MATH
+#define FLOAT_OP(id, result, expression) LOOP(id, F64, RESULT_##result, expression)
+#define REAL double
+#define MATH(fn) __builtin_##fn
+#include "softnpu/kernel/float_ops.inc"
+#undef FLOAT_OP
 
 /* ---- integers and bool ----------------------------------------------------------------------- */
 
@@ -271,8 +282,6 @@ const struct unary_kernels
                     WHOLE(TRUNC),
                     [EWU_ERF] = {FLOATS(ERF)},
                     [EWU_ERFC] = {FLOATS(ERFC)},
-                    [EWU_ERFINV] = {FLOATS(ERFINV)},
-                    [EWU_FRAC] = {FLOATS(FRAC)},
                     [EWU_LOGIT] = {FLOATS(LOGIT)},
                     [EWU_NANNUM] = {FLOATS(NANNUM), INTS(COPY), TRUTH(COPY)},
                     [EWU_ROUNDD] = {FLOATS(ROUNDD), INTS(ROUNDD)},
@@ -282,8 +291,8 @@ const struct unary_kernels
                     [EWU_NOT] = {INTS(NOT), TRUTH(NOT)},
                     [EWU_LNOT] = {FLOATS(LNOT), INTS(LNOT), TRUTH(LNOT), COMPLEXES(LNOT)},
                     [EWU_ISFINITE] = {FLOATS(ISFINITE), COMPLEXES(ISFINITE)},
-                    [EWU_ISPOSINF] = {FLOATS(ISPOSINF)},
-                    [EWU_ISNEGINF] = {FLOATS(ISNEGINF)},
+#define FLOAT_OP(id, result, expression) [EWU_##id] = {FLOATS(id)},
+#include "softnpu/kernel/float_ops.inc"
                     [EWU_SIGNBIT] = {FLOATS(SIGNBIT), INTS(SIGNBIT), TRUTH(SIGNBIT)},
                 },
 };

@@ -5,52 +5,8 @@ struct unary {
     uint8_t loop; /* enum ew_unary */
     uint8_t policy;
 };
-#define UNARY(name, id, policy) static const struct unary u_##name = {EWU_##id, policy}
-UNARY(exp, EXP, EWP_FLOAT);
-UNARY(exp2, EXP2, EWP_FLOAT);
-UNARY(expm1, EXPM1, EWP_FLOAT);
-UNARY(log, LOG, EWP_FLOAT);
-UNARY(log2, LOG2, EWP_FLOAT);
-UNARY(log10, LOG10, EWP_FLOAT);
-UNARY(log1p, LOG1P, EWP_FLOAT);
-UNARY(sin, SIN, EWP_FLOAT);
-UNARY(cos, COS, EWP_FLOAT);
-UNARY(tan, TAN, EWP_FLOAT);
-UNARY(asin, ASIN, EWP_FLOAT);
-UNARY(acos, ACOS, EWP_FLOAT);
-UNARY(atan, ATAN, EWP_FLOAT);
-UNARY(sinh, SINH, EWP_FLOAT);
-UNARY(cosh, COSH, EWP_FLOAT);
-UNARY(tanh, TANH, EWP_FLOAT);
-UNARY(asinh, ASINH, EWP_FLOAT);
-UNARY(acosh, ACOSH, EWP_FLOAT);
-UNARY(atanh, ATANH, EWP_FLOAT);
-UNARY(erf, ERF, EWP_FLOAT);
-UNARY(erfc, ERFC, EWP_FLOAT);
-UNARY(erfinv, ERFINV, EWP_FLOAT);
-UNARY(sinc, SINC, EWP_FLOAT);
-UNARY(sigmoid, SIGMOID, EWP_FLOAT);
-UNARY(sqrt, SQRT, EWP_FLOAT);
-UNARY(rsqrt, RSQRT, EWP_FLOAT);
-UNARY(reciprocal, RECIPROCAL, EWP_FLOAT);
-UNARY(angle, ANGLE, EWP_FLOAT);
-UNARY(logit, LOGIT, EWP_FLOAT);
-UNARY(abs, ABS, EWP_SAME);
-UNARY(neg, NEG, EWP_SAME);
-UNARY(sign, SIGN, EWP_SAME);
-UNARY(ceil, CEIL, EWP_SAME);
-UNARY(floor, FLOOR, EWP_SAME);
-UNARY(round, ROUND, EWP_SAME);
-UNARY(trunc, TRUNC, EWP_SAME);
-UNARY(frac, FRAC, EWP_SAME);
-UNARY(not, NOT, EWP_SAME);
-UNARY(round_decimals, ROUNDD, EWP_SAME);
-UNARY(nan_to_num, NANNUM, EWP_SAME);
-UNARY(logical_not, LNOT, EWP_TRUTH);
-UNARY(isfinite, ISFINITE, EWP_TRUTH);
-UNARY(isposinf, ISPOSINF, EWP_TRUTH);
-UNARY(isneginf, ISNEGINF, EWP_TRUTH);
-UNARY(signbit, SIGNBIT, EWP_TRUTH);
+/* A row's aux: the loop and how the computing type follows from the input's. */
+#define UNARY(id, policy) (&(const struct unary){EWU_##id, policy})
 
 /* plan[0]: the computing type, plan[1]: the result's. */
 static int check_unary(op_call *c)

@@ -7,6 +7,7 @@ shown what it did.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import signal
@@ -93,6 +94,7 @@ class Job:
 
 def child(case: Case, pipe: int) -> None:
     os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not left behind by a judge that was killed
     if not os.environ.get("CONFORMANCE_SHOW"):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
