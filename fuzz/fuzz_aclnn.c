@@ -119,9 +119,9 @@ struct call {
 /* Fills n bytes of a storage: small numbers of the type (indices, mostly in range), sometimes anything. */
 static void fill(void *p, aclDataType t, int64_t n)
 {
-    if (once_in(8) || !sn_dtype(t)->common) {
+    if (once_in(8) || sn_dtype(t)->common < 0) {
         for (int64_t i = 0; i < n * (int64_t)sn_size(t); i++)
-            ((uint8_t *)p)[i] = t == ACL_BOOL ? pick(2) : (uint8_t)draw();
+            ((uint8_t *)p)[i] = (uint8_t)(t == ACL_BOOL ? pick(2) : draw());
         return;
     }
     for (int64_t i = 0; i < n; i++) {
