@@ -26,6 +26,7 @@ enum twin twin_compare(const struct suite_case *device, const struct suite_case 
     if (!cpu) return TWIN_DEVICE_ONLY;
     if (!device) return TWIN_CPU_ONLY;
     enum verdict d = device->verdict, c = cpu->verdict;
+    if (d == VERDICT_NOT_RUN || c == VERDICT_NOT_RUN) return TWIN_NOT_RUN;
     if (fails(d) && fails(c)) return TWIN_BOTH_FAIL;
     if (fails(d) && c == VERDICT_PASSED) return TWIN_DEVICE_FAILS;
     if (d == VERDICT_PASSED && c == VERDICT_PASSED) return TWIN_SAME;
@@ -100,7 +101,7 @@ static void list_pair(void *context, const struct suite_case *device, const stru
     json_t *counts = json_object_get(context, "counts"), *list = json_object_get(context, "differ");
     json_int_t before = json_integer_value(json_object_get(counts, twin_text(t)));
     json_object_set_new(counts, twin_text(t), json_integer(before + 1));
-    if (t == TWIN_SAME || t == TWIN_OTHERWISE || t == TWIN_UNPROVED) return;
+    if (t == TWIN_SAME || t == TWIN_OTHERWISE || t == TWIN_UNPROVED || t == TWIN_NOT_RUN) return;
     json_array_append_new(list,
                           json_pack("{s:s, s:s, s:s, s:s}", "node", device ? device->node : cpu->node, "is",
                                     twin_text(t), "device", device ? verdict_name(device->verdict) : "",

@@ -12,6 +12,7 @@
     X(BOTH_FAIL, "fails on both")                                                                            \
     X(CPU_FAILS, "fails on the CPU only")                                                                    \
     X(DEVICE_SKIPS, "passed on the CPU, skipped on the device")                                              \
+    X(NOT_RUN, "not run on a side")                                                                          \
     X(OTHERWISE, "skipped on the CPU or on both")                                                            \
     X(DEVICE_ONLY, "only on the device")                                                                     \
     X(CPU_ONLY, "only on the CPU")
