@@ -165,8 +165,6 @@ static int take_tensors(op_call *c, int i, op_arg given)
     l->n = n;
     for (uint64_t k = 0; k < n; k++) {
         l->v[k] = NULL;
-        if (!given.tl->v[k] && c->row->param[i].kind == OPK_OL)
-            return op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "%s holds a null", c->row->param[i].name);
         if (!given.tl->v[k]) continue;
         l->v[k] = exec_alloc(c->ex, sizeof *l->v[k]);
         if (!l->v[k]) return no_memory;
