@@ -191,7 +191,7 @@ def main():
         passed, skipped = (sum(r["outcome"] == o for r in rows.values()) for o in ("passed", "skipped"))
         print(f"{file}: {len(rows)} run, {passed} passed, {proved} of them with device allocations, {skipped} skipped; "
               f"{log.strip().splitlines()[-1]}")
-    rest = ["-k", f"not {RUN['test/test_utils.py']}"]
+    rest = ["-k", f"not {RUN['test/test_utils.py']} and not device_mode_ops"]  # 11,900 of one function
     before, _ = run(options, options.upstream, "test/test_utils.py", rest, work / "before.proof")
     after, _ = run(options, tree, "test/test_utils.py", rest, work / "after.proof")
     changed = [t for t in before if before[t]["outcome"] != after.get(t, {}).get("outcome")]
