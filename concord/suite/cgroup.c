@@ -20,11 +20,33 @@ static char *own_group(const char *table, const char *controller)
     return NULL;
 }
 
+/* Those of processes that were killed before they could remove them. */
+static void remove_stale(const char *parent)
+{
+    strings names = {0};
+    if (dir_list(parent, &names, NULL)) return;
+    for (size_t i = 0; i < names.len; i++) {
+        int pid;
+        char proc[32];
+        if (sscanf(names.ptr[i], "concord-%d", &pid) != 1) continue;
+        snprintf(proc, sizeof proc, "/proc/%d", pid);
+        char *path = path_join(parent, names.ptr[i]);
+        if (!path_exists(proc)) cgroup_remove(path);
+        free(path);
+    }
+    strings_free(&names);
+}
+
 static char *try_group(const char *root, const char *group)
 {
     char *folder = group ? xformat("%s%s/concord-%d", root, strcmp(group, "/") ? group : "", (int)getpid())
                          : xstrdup("");
     char *file = path_join(folder, "pids.max");
+    if (*folder) {
+        char *parent = xstrndup(folder, (size_t)(strrchr(folder, '/') - folder));
+        remove_stale(parent);
+        free(parent);
+    }
     bool made = *folder && !mkdir(folder, 0755) && !access(file, W_OK);
     if (!made && *folder) rmdir(folder);
     free(file);
