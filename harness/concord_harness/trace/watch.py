@@ -21,6 +21,9 @@ from torch.overrides import TorchFunctionMode
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+# Decorators of torch's own functions stand between a caller and what it calls.
+WRAPPERS = ("_compile.py", "_dynamo/eval_frame.py", "utils/_contextlib.py")
+PASSED_OVER = (HERE, *(os.path.join(TORCH, name) for name in WRAPPERS))
 TESTING = os.path.join(TORCH, "testing", "_internal")
 OPERATOR_OF = {"__rmul__": "mul", "__radd__": "add", "__rsub__": "sub", "__rtruediv__": "div", "__rpow__": "pow"}
 
@@ -87,7 +90,7 @@ class Targets:
             function = inspect.getattr_static(kind, method, None)
             codes = unwrapped(function)
             if codes and (method != "apply" or issubclass(kind, torch.autograd.Function)):
-                self._add_code(name, codes[0], kind)
+                self._add_code(name, codes[-1], kind)
                 return
         self.unobservable[name] = "instances are made in C"
 
@@ -105,7 +108,7 @@ class Targets:
             else:
                 self.tensor_methods.setdefault(leaf, []).append(name)
         elif codes := unwrapped(target):
-            self._add_code(name, codes[0], owner)
+            self._add_code(name, codes[-1], owner)  # wrappers may share one code object
         elif isinstance(target, (types.MethodDescriptorType, types.ClassMethodDescriptorType)):
             self.methods.setdefault(leaf, []).append((name, owner))
         elif callable(target) and isinstance(target, (types.BuiltinFunctionType, types.WrapperDescriptorType)):
@@ -113,7 +116,7 @@ class Targets:
         elif owner is not None and hasattr(owner, leaf) and callable(target):
             self.methods.setdefault(leaf, []).append((name, owner))
         elif callable(target) and type(target).__call__ is not None and unwrapped(type(target).__call__):
-            self._add_code(name, unwrapped(type(target).__call__)[0], target)
+            self._add_code(name, unwrapped(type(target).__call__)[-1], target)
         else:
             self.unobservable[name] = f"a {type(target).__name__}, not something that is called"
 
@@ -172,7 +175,7 @@ class Watch:
 
     def count(self, name: str, frame: types.FrameType | None, tensors: bool) -> Record:
         record = self.records.setdefault(name, Record())
-        while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        while frame is not None and frame.f_code.co_filename.startswith(PASSED_OVER):
             frame = frame.f_back
         path = frame.f_code.co_filename if frame is not None else ""
         own = not path.startswith(TORCH) or path.startswith(TESTING)
