@@ -147,14 +147,22 @@ static void give_up(struct index *x, int rc)
     shut(x);
 }
 
-/* A cache that cannot be read is made anew. One process at a time does it; processes that still have the old
- * file open keep working on it. */
-static void rebuild(struct index *x)
+/* Damage that shows later than at opening leaves the files to be replaced. */
+static void replace(struct index *x)
 {
     shut(x);
+    remove_files(x->path);
+    int rc = connect_db(x);
+    if (rc) give_up(x, rc);
+}
+
+/* One process at a time: SQLite does not wait for another that turns a new file into one with a log. A cache
+ * that cannot be read is made anew; processes that still have the old file open keep working on it. */
+static void open_alone(struct index *x)
+{
     char *lock_path = xformat("%s.lock", x->path);
     int lock = file_lock(lock_path, true, NULL);
-    int rc = connect_db(x); /* another may have mended it while we waited */
+    int rc = connect_db(x);
     if (is_damage(rc)) {
         shut(x);
         remove_files(x->path);
@@ -163,15 +171,6 @@ static void rebuild(struct index *x)
     if (rc) give_up(x, rc);
     if (lock >= 0) close(lock);
     free(lock_path);
-}
-
-/* Damage that shows later than at opening leaves the files to be replaced. */
-static void replace(struct index *x)
-{
-    shut(x);
-    remove_files(x->path);
-    int rc = connect_db(x);
-    if (rc) give_up(x, rc);
 }
 
 struct index *index_open(const char *path, struct err *e)
@@ -187,11 +186,7 @@ struct index *index_open(const char *path, struct err *e)
     struct index *x = xcalloc(1, sizeof *x);
     x->path = xstrdup(path);
     pthread_mutex_init(&x->lock, NULL);
-    int rc = connect_db(x);
-    if (is_damage(rc))
-        rebuild(x);
-    else if (rc)
-        give_up(x, rc);
+    open_alone(x);
     return x;
 }
 
