@@ -2,10 +2,10 @@
 
     softnpu run -- python bench/operators.py [GROUP...]
 
-For every row and size both sides run interleaved, and the shortest time counts. The CPU side is the whole call with a
-prepared output where the operator takes one; the device's side is what its stream spent in kernels, read
-from SOFTNPU_TRACE (one line a launch). Ratio = CPU / device: above 1.0 the device is faster. A row's figure is the median
-over its sizes; the last column says what the project asks for.
+For every row and size both sides run interleaved, and the shortest time counts. The CPU side is the whole call with
+a prepared output where the operator takes one; the device's side is what its stream spent in kernels, read from
+SOFTNPU_TRACE (one line a launch). Ratio = CPU / device: above 1.0 the device is faster. A row's figure is the
+median over its sizes; the last column says what the project asks for.
 """
 
 import json
@@ -84,7 +84,12 @@ for name, function, operands in (
     ("addcmul", torch.addcmul, 3),
 ):
     row("elementwise", name, 1.0, plain(function, operands))
-for name, function in (("sqrt", torch.sqrt), ("rsqrt", torch.rsqrt), ("log", torch.log), ("reciprocal", torch.reciprocal)):
+for name, function in (
+    ("sqrt", torch.sqrt),
+    ("rsqrt", torch.rsqrt),
+    ("log", torch.log),
+    ("reciprocal", torch.reciprocal),
+):
     row("elementwise", name, 1.0, plain(function, 1, positive=True))
 row("elementwise", "add scalar", 1.0, plain(lambda x, out=None: torch.add(x, 1.5, out=out), 1))
 row("elementwise", "pow 3", 1.0, plain(scalar(torch.pow, 3.0), 1))
@@ -261,7 +266,10 @@ def main() -> None:
     print()
     for key, ratios in totals.items():
         median = statistics.median(ratios)
-        print(f"{key[0]:12} {key[1]:4} median {median:6.2f}  target {targets[key]:.2f}{'' if median >= targets[key] else '  below'}")
+        print(
+            f"{key[0]:12} {key[1]:4} median {median:6.2f}  target {targets[key]:.2f}"
+            f"{'' if median >= targets[key] else '  below'}"
+        )
     if not wanted or "bandwidth" in wanted:
         bandwidth(launches)
 

@@ -73,7 +73,9 @@ def main() -> int:
         return 0
     theirs = Figure([peer, "run", "--lang", "python", "--pattern", PATTERN, str(tree / "test")], 2)
     print(f"ast-grep, one pattern:  {theirs}")
-    print(f"three APIs cold are {theirs.wall / three.wall:.1f}x faster, by processor time {theirs.cpu / three.cpu:.1f}x")
+    print(
+        f"three APIs cold are {theirs.wall / three.wall:.1f}x faster, by processor time {theirs.cpu / three.cpu:.1f}x"
+    )
     return 0
 
 

@@ -1,8 +1,8 @@
 /* vector_add.c - the interface in one page: a device, memory, a stream, events, and an operator in its two
  * phases.
  *
- *     cc -I build/toolkit/include examples/vector_add.c -o vector_add -L build/toolkit/devlib -lascendcl -lopapi
- *     build/bin/softnpu run -- ./vector_add
+ *     cc -I build/toolkit/include examples/vector_add.c -o vector_add -L build/toolkit/devlib -lascendcl
+ * -lopapi build/bin/softnpu run -- ./vector_add
  *
  * Only the headers acl/ and aclnn/ are used; on a machine with a board the vendor's take their place. */
 #include <acl/acl_rt.h>

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 ROW = re.compile(r"\bOPX?\(\s*(\w+),\s*\((?:[^()]|\([^()]*\))*\),\s*\w+,\s*(\w+),\s*(?:&?(\w+))?")
 
 
@@ -45,9 +44,7 @@ def main() -> None:
             for name in set(re.findall(r"aclnn[A-Za-z0-9]+", path.read_text(encoding="utf-8"))):
                 mentions.setdefault(name.removesuffix("GetWorkspaceSize"), set()).add(path.name)
     wanted = [
-        line.split("\t")
-        for line in Path(surface).read_text(encoding="utf-8").splitlines()
-        if not line.startswith("#")
+        line.split("\t") for line in Path(surface).read_text(encoding="utf-8").splitlines() if not line.startswith("#")
     ]
     known = {w[0] for w in wanted}
     done = sum(name in rows for name in known)
@@ -63,7 +60,9 @@ def main() -> None:
     further = [[n, "further", "-"] for n in sorted(set(rows) - known)]
     for name, fam, rank in sorted(wanted, key=lambda w: (w[1], w[0])) + further:
         if fam != family:
-            print(f"\n## {fam}\n\n| operator | rank | state | kernel | first argument accepts | tests | judges | note |")
+            print(
+                f"\n## {fam}\n\n| operator | rank | state | kernel | first argument accepts | tests | judges | note |"
+            )
             print("|---|---|---|---|---|---|---|---|")
             family = fam
         row = rows.get(name)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs torch_npu's own runtime tests on the device: several files a process, files with failures again alone.
 
-usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE] [--limit SECONDS] [--batch N]
+usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE]
+                               [--limit SECONDS] [--batch N]
 
-TREE is a checkout of the plugin's repository at the commit that torch_npu/version.py of the release names. The environment of RELEASE must exist
-(concord env create RELEASE). What the tests need besides it is installed into .cache/plugin_tests. Which files are run stands in
-tests/conformance/plugin_runtime.txt; why a test fails, in tests/conformance/plugin_causes.tsv.
-Exit status: 0 when at least 95 % of the tests that ran passed and every failure has a cause on record, otherwise 1.
+TREE is a checkout of the plugin's repository at the commit that torch_npu/version.py of the release names. The
+environment of RELEASE must exist (concord env create RELEASE). What the tests need besides it is installed into
+.cache/plugin_tests. Which files are run stands in tests/conformance/plugin_runtime.txt; why a test fails, in
+tests/conformance/plugin_causes.tsv. Exit status: 0 when at least 95 % of the tests that ran passed and every
+failure has a cause on record, otherwise 1.
 """
 
 import argparse
@@ -79,7 +81,11 @@ def run_files(command: list[str], tests: Path, files: list[Path], environment: d
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*command, "-m", "pytest", *arguments, f"--junitxml={report}", *map(str, files)],
-                cwd=tests, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                cwd=tests,
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
             try:
                 process.wait(timeout=4 * limit * len(files))
@@ -142,7 +148,9 @@ def main() -> int:
         print(f"plugin_tests: {args.tree} has no folder test: give a checkout of the plugin", file=sys.stderr)
         return 2
     build = args.build.resolve()
-    path = subprocess.run([build / "bin/concord", "env", "path", args.release], capture_output=True, text=True, check=False)
+    path = subprocess.run(
+        [build / "bin/concord", "env", "path", args.release], capture_output=True, text=True, check=False
+    )
     if path.returncode:
         print(f"plugin_tests: no environment: run concord env create {args.release}", file=sys.stderr)
         return 2
@@ -163,10 +171,14 @@ def main() -> int:
             if out:
                 out.write(f"{full}\t{result}\t{cause}\t{essence(message)}\n")
                 out.flush()
-        print(f"{name}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped so far", flush=True)
+        print(
+            f"{name}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped so far", flush=True
+        )
     ran = count["passed"] + count["failed"]
     share = 100 * count["passed"] / ran if ran else 0
-    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped: {share:.1f} % of {ran} passed")
+    print(
+        f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped: {share:.1f} % of {ran} passed"
+    )
     return 0 if share >= 95 and not unexplained else 1
 
 

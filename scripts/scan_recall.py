@@ -75,7 +75,18 @@ def scan(concord: str, tree: pathlib.Path, apis: set[str], more: list[str]) -> d
     with tempfile.TemporaryDirectory() as folder:
         listed, result = pathlib.Path(folder, "apis"), pathlib.Path(folder, "scan.json")
         listed.write_text("\n".join(sorted(apis)) + "\n")
-        command = [concord, "scan", "--apis", str(listed), "--upstream", str(tree), "--json", str(result), "--helper-tests", *more]
+        command = [
+            concord,
+            "scan",
+            "--apis",
+            str(listed),
+            "--upstream",
+            str(tree),
+            "--json",
+            str(result),
+            "--helper-tests",
+            *more,
+        ]
         subprocess.run(command, check=True)
         tests: dict[str, set[tuple[str, str]]] = {}
         for test in json.loads(result.read_text())["tests"]:

@@ -103,7 +103,9 @@ class Devices(unittest.TestCase):
         cut = {"SOFTNPU_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": "0,2,9,1"}  # read up to what is no device
         self.assertEqual(on_device(self.CODE, **cut).stdout, "2 Ascend910B4\n")
         for wrong in ({"ASCEND_RT_VISIBLE_DEVICES": "0,0"}, {"SOFTNPU_SOC": "Ascend1"}, {"SOFTNPU_CHECK": "nothing"}):
-            done = on_device("import acl; acl.rt.set_device(0); acl.rt.malloc(8, 0); acl.rt.synchronize_device()", **wrong)
+            done = on_device(
+                "import acl; acl.rt.set_device(0); acl.rt.malloc(8, 0); acl.rt.synchronize_device()", **wrong
+            )
             self.assertIn(next(iter(wrong)), done.stderr)
 
 

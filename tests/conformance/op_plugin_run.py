@@ -39,7 +39,9 @@ class Recorder:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.emit({"test": "collect", "status": "fail", "detail": str(report.longrepr), "seconds": 0, "reached": []})
+            self.emit(
+                {"test": "collect", "status": "fail", "detail": str(report.longrepr), "seconds": 0, "reached": []}
+            )
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item):
@@ -103,7 +105,10 @@ class Judge:
         rest = [c for c in collected if c not in finished]
         if task.end and task.end != "poisoned":
             broken = {"detail": task.end, "seconds": 0, "reached": []}
-            broken |= {"test": rest[0] if rest else "collect", "status": "timeout" if task.end == "timeout" else "crash"}
+            broken |= {
+                "test": rest[0] if rest else "collect",
+                "status": "timeout" if task.end == "timeout" else "crash",
+            }
             self.add(task.name, broken)
             finished.add(broken["test"])
             rest = rest[1:]
@@ -113,7 +118,16 @@ class Judge:
         operator = Path(file).stem.removeprefix("test_")
         node = f"{file}::{record['test']}"
         self.rows.append(
-            Row("op-plugin", operator, "-", node, record["status"], record["detail"], record["seconds"], record["reached"])
+            Row(
+                "op-plugin",
+                operator,
+                "-",
+                node,
+                record["status"],
+                record["detail"],
+                record["seconds"],
+                record["reached"],
+            )
         )
         if time.monotonic() > self.tell:
             self.tell = time.monotonic() + 20
@@ -134,7 +148,9 @@ def main() -> int:
     judge = Judge(options)
     files = judge.files()
     if not files:
-        print(f"{options.tree}: no test/{options.folder[0]}/test_*.py: is this a checkout of op-plugin?", file=sys.stderr)
+        print(
+            f"{options.tree}: no test/{options.folder[0]}/test_*.py: is this a checkout of op-plugin?", file=sys.stderr
+        )
         return 2
     run_forked([judge.task(f, set()) for f in files], options.jobs, options.limit, judge.done)
     write_rows(options.out, judge.rows)

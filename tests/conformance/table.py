@@ -2,11 +2,12 @@
 
     python3 tests/conformance/table.py RESULTS_FOLDER [--reached]
 
-reads every *.tsv there (a judge's rows each; last/*.tsv are those of the run before) and writes conformance.md beside
-them. Causes come from known.tsv: the first line of the judge whose patterns fit. A line with the verdict `plugin` or
-`documented` says that no board passes either, with the public source: such a node does not count as executed. A line
-with the verdict `fail` names the cause of what stays a failure. A failure without a line is listed as not explained. --reached adds to reached.tsv (beside this
-file; docs/operators.md quotes it) the operators that each judge made the device run.
+reads every *.tsv there (a judge's rows each; last/*.tsv are those of the run before) and writes conformance.md
+beside them. Causes come from known.tsv: the first line of the judge whose patterns fit. A line with the verdict
+`plugin` or `documented` says that no board passes either, with the public source: such a node does not count as
+executed. A line with the verdict `fail` names the cause of what stays a failure. A failure without a line is listed
+as not explained. --reached adds to reached.tsv (beside this file; docs/operators.md quotes it) the operators that
+each judge made the device run.
 """
 
 import re
@@ -104,7 +105,9 @@ def judges_section(rows: list[Row]) -> list[str]:
         by[row.judge, "all"].append(row)
         by[row.judge, row.dtype].append(row)
     head = ["| judge | dtype | executed | pass | share | not executed |", "|---|---|---|---|---|---|"]
-    return head + [f"| {j} | {d} | {share(by[j, d])} |" for j, d in sorted(by, key=lambda k: (k[0], k[1] != "all", k[1]))]
+    return head + [
+        f"| {j} | {d} | {share(by[j, d])} |" for j, d in sorted(by, key=lambda k: (k[0], k[1] != "all", k[1]))
+    ]
 
 
 def causes_section(rows: list[Row], causes: dict[int, str]) -> list[str]:
@@ -113,13 +116,21 @@ def causes_section(rows: list[Row], causes: dict[int, str]) -> list[str]:
         groups[causes[id(row)]].append(row)
     out = []
     for text, members in sorted(groups.items(), key=lambda g: (g[0] == UNKNOWN, -len(g[1]))):
-        out += ["", f"### {len(members)}: {text}", "", "| judge | operator | dtypes | nodes | first |", "|---|---|---|---|---|"]
+        out += [
+            "",
+            f"### {len(members)}: {text}",
+            "",
+            "| judge | operator | dtypes | nodes | first |",
+            "|---|---|---|---|---|",
+        ]
         by: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in members:
             by[row.judge, row.operator].append(row)
         for (judge, operator), some in sorted(by.items()):
             dtypes = " ".join(sorted({r.dtype for r in some}))
-            first = (f"{some[0].verdict}: " if some[0].verdict != "fail" else "") + some[0].detail[:160].replace("|", "\\|")
+            first = (f"{some[0].verdict}: " if some[0].verdict != "fail" else "") + some[0].detail[:160].replace(
+                "|", "\\|"
+            )
             out.append(f"| {judge} | {operator} | {dtypes} | {len(some)} | {first} |")
     return out or ["", "None."]
 

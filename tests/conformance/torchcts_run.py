@@ -73,9 +73,7 @@ class ForkedLoop:
         for item in items:
             operator, _ = self.subject(item)
             groups.setdefault((str(item.fspath), operator), []).append(item)
-        tasks = [
-            self.task(some[at : at + GROUP]) for some in groups.values() for at in range(0, len(some), GROUP)
-        ]
+        tasks = [self.task(some[at : at + GROUP]) for some in groups.values() for at in range(0, len(some), GROUP)]
         self.left = len(items)
         print(f"\n{self.left} nodes in {len(tasks)} groups", flush=True)
         run_forked(tasks, self.options.jobs, self.options.limit, self.done)
@@ -157,7 +155,15 @@ def main() -> int:
     parser.add_argument("--collect-only", action="store_true")
     options = parser.parse_args()
     loop = ForkedLoop(options)
-    arguments = ["--device=npu", f"--level={options.level}", "--subprocess-per-test", "--tb=no", "-q", "-p", "no:cacheprovider"]
+    arguments = [
+        "--device=npu",
+        f"--level={options.level}",
+        "--subprocess-per-test",
+        "--tb=no",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     arguments += [f"--dtype={d}" for d in options.dtype]
     arguments += ["--collect-only"] if options.collect_only else []
     pytest.main([*arguments, *paths(options)], plugins=[loop])

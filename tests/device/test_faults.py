@@ -1,4 +1,4 @@
-"""Every injected fault reaches a torch program as a board's error does, and hurts only the process that asked for it."""
+"""Every injected fault reaches a torch program as a board's error does, and hurts only the process that asked."""
 
 import os
 import subprocess
@@ -77,8 +77,13 @@ print('as expected')
 
 def test_crash_kills_only_its_own_process():
     other = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + "import time; time.sleep(5); assert (x + 1).cpu().sum() == 2000; print('alive')"],
-        stdout=subprocess.PIPE, text=True,
+        [
+            sys.executable,
+            "-c",
+            PRELUDE + "import time; time.sleep(5); assert (x + 1).cpu().sum() == 2000; print('alive')",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     done = run("crash:aclnnMul", "attempt(lambda: x * x)")
     assert done.returncode == -11

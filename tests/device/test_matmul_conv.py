@@ -137,7 +137,9 @@ def test_bmm_broadcasts_a_batch_of_one():
     """aclnnBatchMatMul.md: one side's batch may be 1. The plugin hands expanded views over unexpanded."""
     one, many = make(1, 8, 16), make(4, 16, 12)
     close(torch.bmm(one.npu().expand(4, 8, 16), many.npu()), torch.bmm(one.expand(4, 8, 16), many))
-    close(torch.bmm(many.npu(), make(1, 12, 3).npu().expand(4, 12, 3)), torch.bmm(many, make(1, 12, 3).expand(4, 12, 3)))
+    close(
+        torch.bmm(many.npu(), make(1, 12, 3).npu().expand(4, 12, 3)), torch.bmm(many, make(1, 12, 3).expand(4, 12, 3))
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -242,8 +244,11 @@ def test_convolution(dtype, case, bias):
 def test_convolution_views():
     x, w = make(2, 9, 10, 4), make(6, 4, 3, 3)
     close(F.conv2d(x.npu().permute(0, 3, 1, 2), w.npu()), F.conv2d(x.permute(0, 3, 1, 2), w), scale=4)
-    close(F.conv2d(x.npu().permute(0, 3, 1, 2)[:, :, ::2], w.npu().flip(0) if False else w.npu()[::1]),
-          F.conv2d(x.permute(0, 3, 1, 2)[:, :, ::2], w), scale=4)
+    close(
+        F.conv2d(x.npu().permute(0, 3, 1, 2)[:, :, ::2], w.npu().flip(0) if False else w.npu()[::1]),
+        F.conv2d(x.permute(0, 3, 1, 2)[:, :, ::2], w),
+        scale=4,
+    )
     assert F.conv2d(torch.zeros(0, 4, 5, 5).npu(), w.npu()).shape == (0, 6, 3, 3)
 
 

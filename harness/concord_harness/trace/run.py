@@ -46,7 +46,9 @@ def load(path: str) -> types.ModuleType:
         root = os.path.dirname(root)
     if os.path.basename(root) == "test":
         sys.path.insert(1, root)
-        sys.path.insert(2, os.path.dirname(root)) if not os.path.isdir(os.path.join(os.path.dirname(root), "torch")) else None
+        sys.path.insert(2, os.path.dirname(root)) if not os.path.isdir(
+            os.path.join(os.path.dirname(root), "torch")
+        ) else None
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -72,7 +74,9 @@ def instances(module: types.ModuleType, name: str, known: dict[str, list[str]]) 
             if attribute == method:
                 found.append((kind, attribute))
             elif attribute.startswith(method + "_"):
-                longer = [o for o in others if len(o) > len(method) and (attribute == o or attribute.startswith(o + "_"))]
+                longer = [
+                    o for o in others if len(o) > len(method) and (attribute == o or attribute.startswith(o + "_"))
+                ]
                 if not longer:
                     found.append((kind, attribute))
     return found
@@ -94,7 +98,9 @@ class Outcome(unittest.TestResult):
         return "skipped" if self.skipped else "passed"
 
 
-def run_one(module: types.ModuleType, request: dict[str, Any], name: str, chosen: list[tuple[type, str]], way: str) -> dict[str, Any]:
+def run_one(
+    module: types.ModuleType, request: dict[str, Any], name: str, chosen: list[tuple[type, str]], way: str
+) -> dict[str, Any]:
     from concord_harness.trace.watch import Targets, Watch
 
     targets = Targets(request["apis"])
@@ -172,7 +178,12 @@ def in_child(request: dict[str, Any], name: str, work: Any) -> dict[str, Any]:
 def trace(module: types.ModuleType, request: dict[str, Any], name: str, known: dict[str, list[str]]) -> dict[str, Any]:
     chosen = instances(module, name, known)[: int(request.get("variants", 4))]
     if not chosen:
-        return {"test": name, "outcome": "absent", "reason": "this release's module has no such test on the CPU", "apis": {}}
+        return {
+            "test": name,
+            "outcome": "absent",
+            "reason": "this release's module has no such test on the CPU",
+            "apis": {},
+        }
     first: dict[str, Any] = {}
     for way in WAYS:
         result = in_child(request, name, lambda way=way: run_one(module, request, name, chosen, way))

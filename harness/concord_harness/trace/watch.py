@@ -225,7 +225,9 @@ class Watch:
                     continue
             elif kind is not None and first is not kind:
                 continue
-            arguments = [frame.f_locals.get(v) for v in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 2]]
+            arguments = [
+                frame.f_locals.get(v) for v in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 2]
+            ]
             self.count(name, frame.f_back, bool(leaves(arguments)))
         if self.targets.tensor_methods and code.co_name in self.targets.tensor_methods:
             first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
