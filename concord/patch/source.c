@@ -271,6 +271,18 @@ static bool is_bare(const char *place)
     return bare;
 }
 
+/* The clone whose work tree the folder is, if it is one. Asked of the folder first: starting libgit2 reads
+ * certificates. */
+static void open_beside(struct source *s, const char *place)
+{
+    char *git = path_join(place, ".git");
+    if (path_exists(git)) {
+        git_libgit2_init();
+        if (git_repository_open(&s->beside, place)) s->beside = NULL;
+    }
+    free(git);
+}
+
 static int open_place(struct source *s, const char *place, const char *rev, struct err *e)
 {
     if (is_url(place)) return open_remote(s, place, rev, e);
@@ -278,8 +290,7 @@ static int open_place(struct source *s, const char *place, const char *rev, stru
     if (path_is_dir(place)) {
         if (rev || is_bare(place)) return open_clone(s, place, rev ? rev : "HEAD", e);
         s->folder = xstrdup(place);
-        git_libgit2_init();
-        if (git_repository_open(&s->beside, place)) s->beside = NULL;
+        open_beside(s, place);
         return 0;
     }
     if (!is_archive(place))
