@@ -49,6 +49,10 @@ class Outcome:
         return next(c["reason"] for c in self.report["cases"] if c["case"] == case)
 
 
+# What other steps of a campaign find out (concord run): a lone verify has no facts for these boxes.
+OTHER_STEPS = {"covered", "left", "patches", "audit", "suite", "base", "docs", "branches"}
+
+
 class Verify:
     """One journal; each call runs verify on it."""
 
@@ -119,7 +123,8 @@ def test_passes_with_proof_and_reports(verify: Verify, tmp_path: Path) -> None:
         assert case["device"] == "software" and case["launches"] > 0
         assert sum(proof["operators"].values()) == case["launches"]
         assert proof["fallbacks"] == [] and proof["memory_peak"] > 0
-    assert {c["id"] for c in done.report["checklist"] if not c["ticked"]} == {"hardware"}
+    unticked = {c["id"] for c in done.report["checklist"] if not c["ticked"]}
+    assert unticked == OTHER_STEPS | {"hardware", "whole"}  # whole: three cases were chosen
 
     folder = tmp_path / "reports"
     written = subprocess.run(
