@@ -50,7 +50,7 @@ class Outcome:
 
 
 # What other steps of a campaign find out (concord run): a lone verify has no facts for these boxes.
-OTHER_STEPS = {"covered", "left", "patches", "audit", "suite", "base", "docs", "branches"}
+OTHER_STEPS = {"journal", "covered", "left", "patches", "audit", "suite", "base", "docs", "branches"}
 
 
 class Verify:
