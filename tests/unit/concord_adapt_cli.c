@@ -1,6 +1,8 @@
 /* concord_adapt_cli.c - concord adapt and concord rules as they are used: from an API's name to patches. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/concord_program.h"
+
 #include "concord/adapt/adapt.h"
 #include "concord/patch/load.h"
 
@@ -11,33 +13,10 @@
 static char folder[64];
 static char *tree, *out, *home; /* the upstream tree, where patches go, the cache */
 
-enum { MAX_ARGS = 24 };
-
 static int concord_with(const char *answers, const char *const *args, struct buf *text)
 {
-    const char *argv[MAX_ARGS + 6] = {NULL};
-    int n = 0;
-    const char *emulated =
-        getenv("QEMU_LD_PREFIX"); /* a cross build: the kernel cannot run the program itself */
-    if (emulated) argv[n++] = "qemu-aarch64", argv[n++] = "-L", argv[n++] = emulated;
-    argv[n++] = BUILD_DIR "/bin/concord";
-    for (int i = 0; args[i]; i++) argv[n++] = args[i];
-    const char *env[] = {home, NULL};
-    struct proc_spec spec = {.argv = argv,
-                             .env = env,
-                             .cwd = folder,
-                             .timeout_ms = 60000,
-                             .merge = true,
-                             .input = answers,
-                             .input_len = answers ? strlen(answers) : 0};
-    struct proc_result r = {0};
-    struct err e;
-    if (proc_run(&spec, &r, &e)) fail_msg("%s", e.text);
     buf_clear(text);
-    buf_add(text, buf_str(&r.out), r.out.len);
-    int status = r.status;
-    proc_result_free(&r);
-    return status;
+    return run_concord(folder, home, answers, args, text);
 }
 
 #define RUN(text, ...) concord_with(NULL, (const char *const[]){__VA_ARGS__, NULL}, text)

@@ -2,6 +2,8 @@
  * input, sources. */
 #include "tests/unit/patch_util.h"
 
+#include "tests/unit/concord_program.h"
+
 #include "tests/unit/patch_folder.h"
 
 #include "concord/patch/load.h"
@@ -14,27 +16,10 @@
 #define GOLDEN SOURCE_DIR "/tests/golden/"
 #define PATCH "patches/test/test_t.py.patch"
 
-enum { MAX_ARGS = 16 };
-
 static int concord(const char *cwd, const char *const *args, struct buf *out)
 {
-    const char *argv[MAX_ARGS + 6] = {NULL};
-    int n = 0;
-    const char *emulated =
-        getenv("QEMU_LD_PREFIX"); /* a cross build: the kernel cannot run the program itself */
-    if (emulated) argv[n++] = "qemu-aarch64", argv[n++] = "-L", argv[n++] = emulated;
-    argv[n++] = BUILD_DIR "/bin/concord";
-    for (int i = 0; args[i]; i++) argv[n++] = args[i];
-    const char *env[] = {NULL, NULL};
     char *home = xformat("CONCORD_HOME=%s/home", folder);
-    env[0] = home;
-    struct proc_spec spec = {.argv = argv, .env = env, .cwd = cwd, .timeout_ms = 60000, .merge = true};
-    struct proc_result r = {0};
-    struct err e;
-    if (proc_run(&spec, &r, &e)) fail_msg("%s", e.text);
-    buf_add(out, buf_str(&r.out), r.out.len);
-    int status = r.status;
-    proc_result_free(&r);
+    int status = run_concord(cwd, home, NULL, args, out);
     free(home);
     return status;
 }
