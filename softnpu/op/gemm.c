@@ -302,7 +302,6 @@ static void fold_batch(struct gemm *g)
 static void split_bf16(struct plan *p, int64_t depth)
 {
     int64_t columns = tile_kernels()->columns;
-    p->mb = p->g.m, p->nb = p->g.n;
     bool tall = p->g.a.cs != 1;
     int64_t share = p->mb * p->nb * depth / rt_pool_threads() / 4;
     while (p->mb * p->nb * depth > (share > BF16_WORK ? share : BF16_WORK) &&
@@ -313,18 +312,22 @@ static void split_bf16(struct plan *p, int64_t depth)
             p->nb = (p->nb / 2 + columns - 1) / columns * columns;
 }
 
+static void split_blas(struct plan *p, int64_t depth)
+{
+    int64_t rows = blas_block_rows();
+    while (p->mb * p->nb * depth > BLOCK_WORK && (p->mb > rows || p->nb > BLOCK_COLS))
+        if (p->mb * BLOCK_COLS >= p->nb * rows)
+            p->mb = (p->mb / 2 + 15) / 16 * 16;
+        else
+            p->nb = (p->nb / 2 + 15) / 16 * 16;
+}
+
 static void split(struct plan *p)
 {
     const struct gemm *g = &p->g;
     int64_t depth = g->k > 0 ? g->k : 1;
     p->mb = g->m, p->nb = g->n, p->group = 1;
-    int64_t rows = blas_block_rows();
-    while (g->type != ACL_BF16 && p->mb * p->nb * depth > BLOCK_WORK && (p->mb > rows || p->nb > BLOCK_COLS))
-        if (p->mb * BLOCK_COLS >= p->nb * rows)
-            p->mb = (p->mb / 2 + 15) / 16 * 16;
-        else
-            p->nb = (p->nb / 2 + 15) / 16 * 16;
-    if (g->type == ACL_BF16) split_bf16(p, depth);
+    (g->type == ACL_BF16 ? split_bf16 : split_blas)(p, depth);
     p->rows = (g->m + p->mb - 1) / p->mb, p->cols = (g->n + p->nb - 1) / p->nb;
     int64_t work = g->m * g->n * depth;
     if (p->rows * p->cols == 1 && work < BLOCK_WORK / 4) p->group = BLOCK_WORK / 4 / (work + 64) + 1;
