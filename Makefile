@@ -68,7 +68,7 @@ stress: build
 
 # torch_npu's own runtime tests: TREE is a checkout of its repository at the release's commit.
 test-plugin: build
-	@scripts/plugin_tests.py $(BUILD) $(TREE) $(or $(RELEASE),2.12.0)
+	@scripts/plugin_tests.py $(BUILD) $(TREE) $(or $(RELEASE),2.12.0) --out $(or $(OUT),$(BUILD)/plugin-$(or $(RELEASE),2.12.0).tsv) --resume
 
 # The report's page in headless Chromium; pictures to look at are left in BUILD/pictures.
 test-page: build

@@ -2,12 +2,13 @@
 """Runs torch_npu's own runtime tests on the device: several files a process, files with failures again alone.
 
 usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE]
-                               [--limit SECONDS] [--batch N]
+                               [--limit SECONDS] [--batch N] [--resume]
 
 TREE is a checkout of the plugin's repository at the commit that torch_npu/version.py of the release names. The
 environment of RELEASE must exist (concord env create RELEASE). What the tests need besides it is installed into
 .cache/plugin_tests. Which files are run stands in tests/conformance/plugin_runtime.txt; why a test fails, in
-tests/conformance/plugin_causes.tsv. Exit status: 0 when at least 95 % of the tests that ran passed and every
+tests/conformance/plugin_causes.tsv. --out is a table of test, outcome, cause and message; with --resume a file that
+stands in it whole is not run again, so that a long run can be done in pieces. Exit status: 0 when at least 95 % of the tests that ran passed and every
 failure has a cause on record, otherwise 1.
 """
 
@@ -132,6 +133,56 @@ def essence(message: str) -> str:
     return (marked or lines or [""])[0][:300]
 
 
+Row = tuple[str, str, str, str]  # file::test, outcome, cause, message
+WHOLE = "(whole file)"  # the row after a file's last one
+
+
+def read_table(table: Path) -> dict[str, list[Row]]:
+    """The files that a run before this one finished."""
+    finished: dict[str, list[Row]] = {}
+    rows: list[Row] = []
+    for line in table.read_text().splitlines() if table.exists() else []:
+        name, outcome_, cause, message = (line.split("\t") + [""] * 3)[:4]
+        if outcome_ == WHOLE:
+            finished[name] = rows
+            rows = []
+        else:
+            rows.append((name, outcome_, cause, message))
+    return finished
+
+
+class Tally:
+    """Counts, prints and writes every result; a cause is looked up now, also for a result of an earlier run."""
+
+    def __init__(self, release: str, out: Path | None) -> None:
+        self.release, self.known = release, causes()
+        self.count = {"passed": 0, "failed": 0, "skipped": 0}
+        self.unexplained = 0
+        self.out = out.open("w") if out else None
+
+    def file(self, name: str, rows: list[tuple[str, str, str]]) -> None:
+        for full, result, message in rows:
+            self.count[result] += 1
+            cause = cause_of(self.release, full, self.known) if result == "failed" else ""
+            if result == "failed":
+                self.unexplained += not cause
+                print(f"FAILED {full}: {cause or 'NO CAUSE ON RECORD: ' + message}", flush=True)
+            if self.out:
+                self.out.write(f"{full}\t{result}\t{cause}\t{message}\n")
+        if self.out:
+            self.out.write(f"{name}\t{WHOLE}\n")
+            self.out.flush()
+        passed, failed, skipped = self.count.values()
+        print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped so far", flush=True)
+
+    def end(self) -> int:
+        passed, failed, skipped = self.count.values()
+        ran = passed + failed
+        share = 100 * passed / ran if ran else 0
+        print(f"{passed} passed, {failed} failed, {skipped} skipped: {share:.1f} % of {ran} passed")
+        return 0 if share >= 95 and not self.unexplained else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build", type=Path)
@@ -142,7 +193,11 @@ def main() -> int:
     parser.add_argument("--list", type=Path, default=CONFORMANCE / "plugin_runtime.txt")
     parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--resume", action="store_true")
     args = parser.parse_args()
+    if args.resume and not args.out:
+        print("plugin_tests: --resume needs the table to go on with: give --out FILE", file=sys.stderr)
+        return 2
     tests = args.tree.resolve() / "test"
     if not tests.is_dir():
         print(f"plugin_tests: {args.tree} has no folder test: give a checkout of the plugin", file=sys.stderr)
@@ -156,30 +211,17 @@ def main() -> int:
         return 2
     command = [str(build / "bin/softnpu"), "run", "--", f"{path.stdout.strip()}/bin/python"]
     environment = {**os.environ, "PYTHONPATH": f"{site()}:{tests}", "PYTHONDONTWRITEBYTECODE": "1"}
-    known, count, unexplained = causes(), {"passed": 0, "failed": 0, "skipped": 0}, 0
-    out = args.out.open("w") if args.out else None
+    finished = read_table(args.out) if args.resume else {}
+    tally = Tally(args.release, args.out)
     files = chosen(tests, args.list, args.only)
+    for name in (str(f.relative_to(tests)) for f in files):
+        if name in finished:
+            tally.file(name, [(full, result, message) for full, result, _, message in finished[name]])
+    files = [f for f in files if str(f.relative_to(tests)) not in finished]
     for file, results in run_all(command, tests, files, environment, args.limit, args.batch):
         name = str(file.relative_to(tests))
-        for test, result, message in results:
-            count[result] += 1
-            full, cause = f"{name}::{test}", ""
-            if result == "failed":
-                cause = cause_of(args.release, full, known)
-                unexplained += not cause
-                print(f"FAILED {full}: {cause or 'NO CAUSE ON RECORD: ' + essence(message)}", flush=True)
-            if out:
-                out.write(f"{full}\t{result}\t{cause}\t{essence(message)}\n")
-                out.flush()
-        print(
-            f"{name}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped so far", flush=True
-        )
-    ran = count["passed"] + count["failed"]
-    share = 100 * count["passed"] / ran if ran else 0
-    print(
-        f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped: {share:.1f} % of {ran} passed"
-    )
-    return 0 if share >= 95 and not unexplained else 1
+        tally.file(name, [(f"{name}::{test}", result, essence(message)) for test, result, message in results])
+    return tally.end()
 
 
 if __name__ == "__main__":

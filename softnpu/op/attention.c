@@ -1,4 +1,5 @@
 /* attention.c - fused attention and its gradient: blocks of query rows against all keys of a head. */
+#include "softnpu/op/attention.h"
 #include "softnpu/kernel/attention.h"
 #include "softnpu/op/gemm.h"
 
@@ -18,27 +19,29 @@ static const struct flash flash_grad_v1 = {4, 5, 7, 12, 13, 20, -1, 8, 9, 3, 21}
 static const struct flash flash_grad_v2 = {4, 5, 7, 12, 15, 22, 23, 8, 9, 3, 24};
 enum { SCALE, KEEP, PRE, NEXT, HEADS, LAYOUT, INNER };
 
-enum sparse { DEFAULT_MASK, ALL_MASK, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED };
-enum { COMPRESSED = 2048 }; /* side of the mask that stands for a triangle */
-
 /* ---- views ------------------------------------------------------------------------------------------- */
 
-/* Position of batch, head, sequence and depth in each layout; head -1: part of the last dimension. */
-static const struct layout {
-    const char *name;
-    int8_t b, n, s, d;
-} layouts[] = {{"BNSD", 0, 1, 2, 3}, {"BSND", 0, 2, 1, 3}, {"BSH", 0, -1, 1, 2}, {"SBH", 1, -1, 0, 2}};
+static const struct attend_layout layouts[] = {{"BNSD", 0, 1, 2, 3},
+                                               {"BSND", 0, 2, 1, 3},
+                                               {"BSH", 0, -1, 1, 2},
+                                               {"SBH", 1, -1, 0, 2},
+                                               {"NBSD", 1, 0, 2, 3}};
 
-static const struct layout *find_layout(const op_call *c, const struct flash *f)
+const struct attend_layout *attend_layout(const char *name, size_t n)
 {
-    const char *name = c->arg[f->scale + LAYOUT].str;
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (name && !strcmp(name, layouts[i].name)) return &layouts[i];
+        if (strlen(layouts[i].name) == n && !memcmp(name, layouts[i].name, n)) return &layouts[i];
     return NULL;
 }
 
-/* t as batch, head, sequence, depth. Without a head dimension the last one holds heads of depth d each. */
-static bool heads_view(const aclTensor *t, const struct layout *l, int64_t heads, aclTensor *v)
+static const struct attend_layout *find_layout(const op_call *c, const struct flash *f)
+{
+    const char *name = c->arg[f->scale + LAYOUT].str;
+    const struct attend_layout *l = name ? attend_layout(name, strlen(name)) : NULL;
+    return l && strcmp(l->name, "NBSD") ? l : NULL; /* that one is an output of inference only */
+}
+
+bool attend_heads(const aclTensor *t, const struct attend_layout *l, int64_t heads, aclTensor *v)
 {
     *v = *t;
     if (t->rank != (l->n < 0 ? 3 : 4)) return false;
@@ -54,34 +57,30 @@ static bool heads_view(const aclTensor *t, const struct layout *l, int64_t heads
     return true;
 }
 
-struct views {
-    aclTensor q, k, v, out;
-    int64_t b, heads, kv_heads, sq, skv, d, dv;
-};
-
-static int make_views(const op_call *c, const struct flash *f, struct views *w)
+bool attend_fit(struct attend_views *w)
 {
-    const struct layout *l = find_layout(c, f);
+    w->b = w->q.dim[0], w->heads = w->q.dim[1], w->sq = w->q.dim[2], w->d = w->q.dim[3];
+    w->kv_heads = w->k.dim[1], w->skv = w->k.dim[2], w->dv = w->v.dim[3];
+    const int64_t kd[] = {w->b, w->kv_heads, w->skv, w->d}, vd[] = {w->b, w->kv_heads, w->skv, w->dv};
+    const int64_t od[] = {w->b, w->heads, w->sq, w->dv};
+    return w->kv_heads > 0 && w->heads % w->kv_heads == 0 && !memcmp(w->k.dim, kd, sizeof kd) &&
+           !memcmp(w->v.dim, vd, sizeof vd) && !memcmp(w->out.dim, od, sizeof od);
+}
+
+static int make_views(const op_call *c, const struct flash *f, struct attend_views *w)
+{
+    const struct attend_layout *l = find_layout(c, f);
     int64_t heads = c->arg[f->scale + HEADS].i;
     char qs[256], ks[256];
     const aclTensor *q = c->arg[0].t, *k = c->arg[1].t, *v = c->arg[2].t;
     if (!l)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "inputLayout %s, expected BNSD, BSND, BSH or SBH",
                        c->arg[f->scale + LAYOUT].str ? c->arg[f->scale + LAYOUT].str : "null");
-    bool good = heads >= 1 && heads_view(q, l, heads, &w->q);
-    w->d = good ? w->q.dim[3] : 0;
-    int64_t kv = good && l->n < 0 && w->d > 0 ? k->dim[(int)l->d] / w->d : heads;
-    good = good && heads_view(k, l, kv, &w->k) && heads_view(v, l, kv, &w->v) &&
-           heads_view(c->arg[f->out].t, l, heads, &w->out);
-    w->b = w->q.dim[0], w->heads = w->q.dim[1], w->sq = w->q.dim[2];
-    if (good) {
-        w->kv_heads = w->k.dim[1], w->skv = w->k.dim[2], w->dv = w->v.dim[3];
-        const int64_t kd[] = {w->b, w->kv_heads, w->skv, w->d}, vd[] = {w->b, w->kv_heads, w->skv, w->dv};
-        const int64_t od[] = {w->b, w->heads, w->sq, w->dv};
-        good = w->heads == heads && w->kv_heads > 0 && heads % w->kv_heads == 0 &&
-               !memcmp(w->k.dim, kd, sizeof kd) && !memcmp(w->v.dim, vd, sizeof vd) &&
-               !memcmp(w->out.dim, od, sizeof od);
-    }
+    bool good = heads >= 1 && attend_heads(q, l, heads, &w->q);
+    int64_t d = good ? w->q.dim[3] : 0;
+    int64_t kv = good && l->n < 0 && d > 0 ? k->dim[(int)l->d] / d : heads;
+    good = good && attend_heads(k, l, kv, &w->k) && attend_heads(v, l, kv, &w->v) &&
+           attend_heads(c->arg[f->out].t, l, heads, &w->out) && attend_fit(w) && w->heads == heads;
     if (good) return 0;
     return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                    "query %s and key %s (layout %s, %lld heads), value and output do not fit",
@@ -90,7 +89,7 @@ static int make_views(const op_call *c, const struct flash *f, struct views *w)
 
 /* ---- checks ------------------------------------------------------------------------------------------ */
 
-static int check_mask(const op_call *c, const struct flash *f, const struct views *w)
+static int check_mask(const op_call *c, const struct flash *f, const struct attend_views *w)
 {
     const aclTensor *m = c->arg[f->mask].t;
     const int64_t full[] = {w->b, w->heads, w->sq, w->skv};
@@ -108,8 +107,8 @@ static int check_mask(const op_call *c, const struct flash *f, const struct view
                            (long long)w->b);
     }
     if (!m || (mode >= LEFT_UP && mode <= BAND) || mode == PREFIX_COMPRESSED) {
-        bool square =
-            !m || (m->rank >= 2 && m->dim[m->rank - 2] >= COMPRESSED && m->dim[m->rank - 1] == COMPRESSED);
+        bool square = !m || (m->rank >= 2 && m->dim[m->rank - 2] >= COMPRESSED_MASK &&
+                             m->dim[m->rank - 1] == COMPRESSED_MASK);
         if (square || sn_expand(m, full, 4, &e)) return 0;
     } else if (sn_expand(m, full, 4, &e))
         return 0;
@@ -119,7 +118,7 @@ static int check_mask(const op_call *c, const struct flash *f, const struct view
                    (long long)w->skv, (long long)mode);
 }
 
-static int check_options(const op_call *c, const struct flash *f, const struct views *w)
+static int check_options(const op_call *c, const struct flash *f, const struct attend_views *w)
 {
     const aclTensor *pse = c->arg[f->pse].t, *drop = c->arg[f->drop].t;
     const int64_t full[] = {w->b, w->heads, w->sq, w->skv};
@@ -145,7 +144,7 @@ static int check_options(const op_call *c, const struct flash *f, const struct v
 static int check_flash(op_call *c)
 {
     const struct flash *f = c->row->aux;
-    struct views w;
+    struct attend_views w;
     int rc = make_views(c, f, &w);
     if (!rc) rc = check_mask(c, f, &w);
     if (!rc) rc = check_options(c, f, &w);
@@ -173,48 +172,22 @@ static int check_flash_grad(op_call *c)
 
 enum { ROWS = 64 }; /* query rows of a block */
 
-struct attend {
-    struct views w;
-    const float *q, *k, *v;
-    float scale;
-    const float *pse;
-    const uint8_t *mask, *keep;
-    int64_t pse_at[4], mask_at[4]; /* strides, 0 where broadcast */
-    bool scale_bias;
-    float keep_scale;
-    int64_t mode, pre, next;
-    const aclIntArray *prefix;
-    float *max, *sum;
-    float *out;      /* forward */
-    const float *dy; /* backward */
-    float *dq, *dk, *dv, *ds;
-    int64_t blocks;
-};
-
-/* Contiguous copy (or the bytes) of t with strides for broadcasting to batch, head, query, key. */
-static void *load_broadcast(op_call *c, const aclTensor *t, aclDataType as, int64_t at[4])
+/* A mask or shift that is one value for all keys of a row would need stride 0 along the row: it is spread. */
+void *attend_broadcast(op_call *c, const aclTensor *t, aclDataType as, int64_t keys, int64_t at[4])
 {
+    aclTensor v = *t;
     int64_t step = 1;
+    if (v.rank && v.dim[v.rank - 1] == 1 && keys != 1) v.dim[v.rank - 1] = keys, v.stride[v.rank - 1] = 0;
     memset(at, 0, 4 * sizeof *at);
-    for (int32_t d = t->rank - 1, i = 3; d >= 0; d--, i--) {
-        at[i] = t->dim[d] == 1 ? 0 : step;
-        step *= t->dim[d];
+    for (int32_t d = v.rank - 1, i = 3; d >= 0; d--, i--) {
+        at[i] = v.dim[d] == 1 ? 0 : step;
+        step *= v.dim[d];
     }
-    return op_in(c, t, as);
-}
-
-/* A mask or shift that is one value for all keys of a row would need stride 0 along the row: spread it. */
-static const aclTensor *full_rows(const aclTensor *t, int64_t keys, aclTensor *v)
-{
-    *v = *t;
-    if (v->rank && v->dim[v->rank - 1] == 1 && keys != 1)
-        v->dim[v->rank - 1] = keys, v->stride[v->rank - 1] = 0;
-    return v;
+    return op_in(c, &v, as);
 }
 
 static void load_common(op_call *c, const struct flash *f, struct attend *a)
 {
-    aclTensor v;
     make_views(c, f, &a->w);
     a->q = op_in(c, &a->w.q, ACL_FLOAT), a->k = op_in(c, &a->w.k, ACL_FLOAT),
     a->v = op_in(c, &a->w.v, ACL_FLOAT);
@@ -224,12 +197,11 @@ static void load_common(op_call *c, const struct flash *f, struct attend *a)
     a->scale_bias = f->pse_type < 0 || c->arg[f->pse_type].i == 1;
     const aclTensor *mask = c->arg[f->mask].t, *pse = c->arg[f->pse].t, *drop = c->arg[f->drop].t;
     if (mask && (a->mode == DEFAULT_MASK || a->mode == ALL_MASK))
-        a->mask = load_broadcast(c, full_rows(mask, a->w.skv, &v), mask->dtype, a->mask_at);
-    if (pse) a->pse = load_broadcast(c, full_rows(pse, a->w.skv, &v), ACL_FLOAT, a->pse_at);
+        a->mask = attend_broadcast(c, mask, mask->dtype, a->w.skv, a->mask_at);
+    if (pse) a->pse = attend_broadcast(c, pse, ACL_FLOAT, a->w.skv, a->pse_at);
     double keep = c->arg[f->scale + KEEP].d;
     if (drop && sn_numel(drop) && keep < 1)
         a->keep = op_in(c, drop, ACL_UINT8), a->keep_scale = (float)(1 / keep);
-    a->blocks = (a->w.sq + ROWS - 1) / ROWS;
     if (a->mode == DEFAULT_MASK && !mask) a->mode = ALL_MASK; /* without a mask the band does not count */
 }
 
@@ -245,8 +217,10 @@ static int64_t add_far(int64_t x, int64_t y)
 /* The keys that query row i of batch b may see, as the sparse mode says. */
 static void visible(const struct attend *a, int64_t b, int64_t i, struct score_row *r)
 {
-    int64_t n = a->w.skv, shift = n - a->w.sq;
-    r->lo = 0, r->hi = n, r->prefix = 0;
+    int64_t n = a->kv_len ? a->kv_len[b] : a->w.skv, rows = a->q_len ? a->q_len[b] : a->w.sq,
+            shift = n - rows;
+    r->lo = 0, r->hi = i < rows ? n : 0, r->prefix = 0;
+    if (i >= rows) return;
     if (a->mode == LEFT_UP) r->hi = clip(i + 1, n);
     if (a->mode == RIGHT_DOWN || a->mode == PREFIX || a->mode == PREFIX_COMPRESSED)
         r->hi = clip(i + shift + 1, n);
@@ -296,7 +270,7 @@ static float *temporary(int64_t n)
 static void forward_piece(void *ctx, int64_t begin, int64_t end)
 {
     const struct attend *a = ctx;
-    const struct views *w = &a->w;
+    const struct attend_views *w = &a->w;
     for (int64_t piece = begin; piece < end; piece++) {
         int64_t i0 = piece % a->blocks * ROWS, head = piece / a->blocks, b = head / w->heads,
                 h = head % w->heads;
@@ -318,6 +292,12 @@ static void forward_piece(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+void attend_forward(struct attend *a)
+{
+    a->blocks = (a->w.sq + ROWS - 1) / ROWS;
+    rt_pool_run(a->w.b * a->w.heads * a->blocks, 1, forward_piece, a);
+}
+
 static int run_flash(op_call *c)
 {
     const struct flash *f = c->row->aux;
@@ -327,7 +307,7 @@ static int run_flash(op_call *c)
     if (a.w.b * a.w.heads * a.w.sq == 0) return 0;
     a.max = op_out(c, max, ACL_FLOAT), a.sum = op_out(c, sum, ACL_FLOAT);
     a.out = op_out(c, &a.w.out, ACL_FLOAT);
-    rt_pool_run(a.w.b * a.w.heads * a.blocks, 1, forward_piece, &a);
+    attend_forward(&a);
     op_out_done(c, max, ACL_FLOAT, a.max);
     op_out_done(c, sum, ACL_FLOAT, a.sum);
     op_out_done(c, &a.w.out, ACL_FLOAT, a.out);
@@ -340,7 +320,7 @@ static int run_flash(op_call *c)
 static void backward_block(const struct attend *a, int64_t b, int64_t h, int64_t i0, float *score,
                            float *grad)
 {
-    const struct views *w = &a->w;
+    const struct attend_views *w = &a->w;
     int64_t head = b * w->heads + h, kv = b * w->kv_heads + h / (w->heads / w->kv_heads), n = w->skv;
     int64_t rows = w->sq - i0 < ROWS ? w->sq - i0 : ROWS;
     const float *q = a->q + (head * w->sq + i0) * w->d, *dy = a->dy + (head * w->sq + i0) * w->dv;
@@ -361,7 +341,7 @@ static void backward_block(const struct attend *a, int64_t b, int64_t h, int64_t
 static void backward_piece(void *ctx, int64_t begin, int64_t end)
 {
     const struct attend *a = ctx;
-    const struct views *w = &a->w;
+    const struct attend_views *w = &a->w;
     int64_t group = w->heads / w->kv_heads;
     for (int64_t kv = begin; kv < end; kv++) {
         float *score = temporary(ROWS * w->skv), *grad = temporary(ROWS * w->skv);
@@ -380,7 +360,7 @@ static void backward_piece(void *ctx, int64_t begin, int64_t end)
 static void grad_shift(op_call *c, const struct flash *f, const struct attend *a)
 {
     const aclTensor *t = c->arg[f->dq + 3].t;
-    const struct views *w = &a->w;
+    const struct attend_views *w = &a->w;
     float *y = op_out(c, t, ACL_FLOAT), undo = a->scale_bias ? 1 : 1 / a->scale;
     int64_t at[4] = {0}, step = 1;
     for (int32_t d = t->rank - 1, i = 3; d >= 0; d--, i--)
@@ -401,12 +381,12 @@ static int run_flash_grad(op_call *c)
     const struct flash *f = c->row->aux;
     struct attend a = {0};
     load_common(c, f, &a);
-    struct views *w = &a.w;
+    struct attend_views *w = &a.w;
     aclTensor dq = w->q, dk = w->k, dv = w->v;
-    const struct layout *l = find_layout(c, f);
-    heads_view(c->arg[f->dq].t, l, w->heads, &dq);
-    heads_view(c->arg[f->dq + 1].t, l, w->kv_heads, &dk);
-    heads_view(c->arg[f->dq + 2].t, l, w->kv_heads, &dv);
+    const struct attend_layout *l = find_layout(c, f);
+    attend_heads(c->arg[f->dq].t, l, w->heads, &dq);
+    attend_heads(c->arg[f->dq + 1].t, l, w->kv_heads, &dk);
+    attend_heads(c->arg[f->dq + 2].t, l, w->kv_heads, &dv);
     const aclTensor *dpse = c->arg[f->dq + 3].t;
     a.dy = op_in(c, &w->out, ACL_FLOAT);
     a.max = op_in(c, c->arg[f->max].t, ACL_FLOAT), a.sum = op_in(c, c->arg[f->sum].t, ACL_FLOAT);

@@ -351,3 +351,74 @@ def test_fusion_attention_layouts(layout):
 
     out = torch_npu.npu_fusion_attention(to(q).npu(), to(k).npu(), to(v).npu(), n, layout, scale=d**-0.5)[0]
     close(out, to(want), scale=4)
+
+
+# ---- attention of inference
+
+
+def infer_reference(q, k, v, scale, visible):
+    """The result and the log-sum-exp; a row that sees nothing is zero and infinite."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (t.float().repeat_interleave(group, 1) for t in (k, v))
+    score = ((q.float() @ k.transpose(-1, -2)) * scale).masked_fill(~visible, -torch.inf)
+    lse = torch.logsumexp(score, -1, keepdim=True)
+    return torch.nan_to_num(score.softmax(-1)) @ v, torch.where(lse == -torch.inf, torch.inf, lse)
+
+
+def infer_close(got, want):
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a.cpu().float(), b, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "BNSD_BSND"])
+def test_infer_attention_lengths(layout):
+    q, k, v = (make(2, n, s, 16, dtype=torch.float16, seed=i) for i, (n, s) in enumerate([(4, 5), (2, 9), (2, 9)]))
+    lengths, kv_lengths = [3, 5], [9, 6]
+    visible = torch.zeros(2, 1, 5, 9, dtype=torch.bool)
+    for b in range(2):
+        visible[b, :, : lengths[b], : kv_lengths[b]] = True
+    want, lse = infer_reference(q, k, v, 0.25, visible)
+
+    def to(t, name):
+        t = t if name == "BNSD" else t.transpose(1, 2)
+        return t.flatten(2).contiguous() if name == "BSH" else t.contiguous()
+
+    first, last = layout.split("_")[0], layout.split("_")[-1]
+    got = torch_npu.npu_fused_infer_attention_score(
+        *(to(t, first).npu() for t in (q, k, v)),
+        num_heads=4,
+        num_key_value_heads=2,
+        input_layout=layout,
+        scale=0.25,
+        actual_seq_lengths=lengths,
+        actual_seq_lengths_kv=kv_lengths,
+        softmax_lse_flag=True,
+    )
+    infer_close(got, (to(want, last), lse))
+
+
+@pytest.mark.parametrize("mode", ["own", "right-down"])
+def test_infer_attention_masks(mode):
+    q, k, v = (make(2, 3, s, 16, dtype=torch.float16, seed=s + i) for i, s in enumerate((6, 8, 8)))
+    if mode == "own":
+        mask = torch.rand(2, 6, 8, generator=torch.Generator().manual_seed(1)) > 0.6
+        hidden, options = mask[:, None], {"sparse_mode": 1}
+    else:
+        mask = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+        hidden, options = torch.ones(6, 8, dtype=torch.bool).triu(3), {"sparse_mode": 3}
+    got = torch_npu.npu_fused_infer_attention_score(
+        q.npu(), k.npu(), v.npu(), atten_mask=mask.npu(), num_heads=3, input_layout="BNSD", scale=0.3,
+        softmax_lse_flag=True, **options,
+    )  # fmt: skip
+    infer_close(got, infer_reference(q, k, v, 0.3, ~hidden))
+
+
+def test_infer_attention_refuses():
+    q, k = make(1, 2, 4, 16, dtype=torch.float16).npu(), make(1, 2, 8, 16, dtype=torch.float16).npu()
+    call = torch_npu.npu_fused_infer_attention_score
+    with pytest.raises(RuntimeError, match=r"actualSeqLengthsKv\[0\] is 9, expected 0 to 8"):
+        call(q, k, k, num_heads=2, input_layout="BNSD", actual_seq_lengths_kv=[9])
+        torch.npu.synchronize()
+    with pytest.raises(RuntimeError, match="queryRope is not supported by softnpu"):
+        call(q, k, k, num_heads=2, input_layout="BNSD", query_rope=q, key_rope=k)
+        torch.npu.synchronize()
