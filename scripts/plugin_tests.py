@@ -4,8 +4,9 @@
 usage: scripts/plugin_tests.py BUILD TREE RELEASE [--only PATTERN] [--out FILE] [--list FILE]
                                [--limit SECONDS] [--batch N] [--resume]
 
-TREE is a checkout of the plugin's repository at the commit that torch_npu/version.py of the release names. The
-environment of RELEASE must exist (concord env create RELEASE). What the tests need besides it is installed into
+TREE is the plugin's repository at the commit that torch_npu/version.py of the release names (it is printed; a branch
+of that name is later than the wheel, and its tests ask for what the wheel has not), or git archive's folder test of it.
+The environment of RELEASE must exist (concord env create RELEASE). What the tests need besides it is installed into
 .cache/plugin_tests. Which files are run stands in tests/conformance/plugin_runtime.txt; why a test fails, in
 tests/conformance/plugin_causes.tsv. --out is a table of test, outcome, cause and message; with --resume a file that
 stands in it whole is not run again, so that a long run can be done in pieces. Exit status: 0 when at least 95 % of the tests that ran passed and every
@@ -209,6 +210,9 @@ def main() -> int:
     if path.returncode:
         print(f"plugin_tests: no environment: run concord env create {args.release}", file=sys.stderr)
         return 2
+    version = next(Path(path.stdout.strip()).glob("lib/python3*/site-packages/torch_npu/version.py"))
+    commit = re.search(r"git_version = '(\w+)'", version.read_text())
+    print(f"torch_npu {args.release} was built from {commit[1] if commit else 'an unnamed commit'}", flush=True)
     command = [str(build / "bin/softnpu"), "run", "--", f"{path.stdout.strip()}/bin/python"]
     environment = {**os.environ, "PYTHONPATH": f"{site()}:{tests}", "PYTHONDONTWRITEBYTECODE": "1"}
     finished = read_table(args.out) if args.resume else {}

@@ -69,6 +69,12 @@ class Launcher(unittest.TestCase):
 
 
 class Smi(unittest.TestCase):
+    def test_bad_settings_are_refused(self) -> None:
+        for name, value in (("SOFTNPU_DEVICES", "99"), ("SOFTNPU_DEVICES", "two"), ("SOFTNPU_SOC", "Ascend1")):
+            done = run(SMI, "info", **{name: value})
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, rf"^softnpu-smi: {name}={value}: expected .*\n$")
+
     def test_shows_a_processs_memory(self):
         usage = str(BUILD / f"usage-{os.getpid()}")
         code = f"""

@@ -17,11 +17,29 @@ static void rule(void)
         "+---------------------------+---------------+----------------------------------------------------+");
 }
 
+enum { MAX_DEVICES = 16 };
+
 static int device_count(void)
 {
     const char *v = getenv("SOFTNPU_DEVICES");
-    int n = v && *v ? atoi(v) : 1;
-    return n < 0 ? 0 : n > 16 ? 16 : n;
+    return v && *v ? atoi(v) : 1;
+}
+
+/* The runtime refuses such settings with the same words. */
+static bool settings_hold(void)
+{
+    const char *v = getenv("SOFTNPU_DEVICES");
+    char *end, names[512];
+    long n = v && *v ? strtol(v, &end, 10) : 1;
+    if (v && *v && (*end || n < 0 || n > MAX_DEVICES))
+        return fprintf(stderr, "softnpu-smi: SOFTNPU_DEVICES=%s: expected a whole number from 0 to %d\n", v,
+                       MAX_DEVICES),
+               false;
+    if (!soc_find(getenv("SOFTNPU_SOC")))
+        return fprintf(stderr, "softnpu-smi: SOFTNPU_SOC=%s: expected one of %s\n", getenv("SOFTNPU_SOC"),
+                       soc_names(names, sizeof names)),
+               false;
+    return true;
 }
 
 /* Copies the slots of living processes that hold memory on the device; their number. */
@@ -45,8 +63,7 @@ static unsigned long long used_mb(struct usage_slot **s, int n)
 
 static const struct soc *soc(void)
 {
-    const struct soc *s = soc_find(getenv("SOFTNPU_SOC"));
-    return s ? s : soc_find(NULL);
+    return soc_find(getenv("SOFTNPU_SOC"));
 }
 
 /* As npu-smi writes it: without "Ascend". */
@@ -208,6 +225,7 @@ int main(int argc, char **argv)
     bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (argc == 2 && !strcmp(argv[1], "--help")) return fputs(usage, stdout), 0;
     if (argc < 2 || strcmp(argv[1], "info")) return fputs(usage, stderr), 2;
+    if (!settings_hold()) return 2;
     struct usage_table *t = usage_map(false);
     if (argc == 3 && !strcmp(argv[2], "-l")) return print_list(device_count()), 0;
     if (argc > 2 && !json) return query(t, argc, argv);
