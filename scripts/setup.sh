@@ -13,7 +13,7 @@ packages_build=(
     libgit2-dev libsqlite3-dev libyaml-dev libjansson-dev libmd4c-dev libcurl4-openssl-dev libelf-dev libssl-dev
     libarchive-dev zlib1g-dev libopenblas-serial-dev libsleef3 libcmocka-dev git patch ca-certificates
 )
-packages_check=(clang clang-format clang-tidy)
+packages_check=(clang libclang-rt-dev clang-format clang-tidy)
 packages_cross=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 packages_browser=(chromium fonts-noto-cjk)
 

@@ -17,9 +17,22 @@ enum { BLOCK = 1024 };
     const double *q = ctx;                                                                                   \
     (void)q;                                                                                                 \
     if (n <= 0) return;
+/* The nearest whole number towards zero within a type's bounds; 0 for a NaN. */
+static inline int64_t as_whole(double x, int64_t low, int64_t high)
+{
+    return x >= (double)high ? high : x <= (double)low ? low : x == x ? (int64_t)x : 0;
+}
+/* clang-format off */
+#define PARAMETER(T, x)                                                                                      \
+    (T##_t)(_Generic((T##_t)0,                                                                               \
+        uint8_t: as_whole(x, 0, UINT8_MAX), int8_t: as_whole(x, INT8_MIN, INT8_MAX),                         \
+        int16_t: as_whole(x, INT16_MIN, INT16_MAX), int32_t: as_whole(x, INT32_MIN, INT32_MAX),              \
+        int64_t: as_whole(x, INT64_MIN, INT64_MAX), default: (x)))
+/* clang-format on */
 /* The call's parameters as the loop's type; a loop uses the ones it has. */
 #define PARAMETERS(T)                                                                                        \
-    const T##_t q0 = q ? (T##_t)q[0] : 0, q1 = q ? (T##_t)q[1] : 0, q2 = q ? (T##_t)q[2] : 0;                \
+    const T##_t q0 = q ? PARAMETER(T, q[0]) : 0, q1 = q ? PARAMETER(T, q[1]) : 0,                            \
+                q2 = q ? PARAMETER(T, q[2]) : 0;                                                             \
     (void)q0, (void)q1, (void)q2;
 #define LOOP1(id, T, expression)                                                                             \
     static void id##_##T(int64_t n, void *const *p, int64_t index, const void *ctx)                          \

@@ -8,7 +8,7 @@
 static inline float exp_negative(float x)
 {
     float y = x < -87.0f ? -87.0f : x;
-    float n = __builtin_rintf(y * 1.44269504f);
+    float n = y <= 0.0f ? __builtin_rintf(y * 1.44269504f) : 0.0f; /* a NaN has no exponent, but stays */
     float r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.0f / 5040;
     p = p * r + 1.0f / 720;

@@ -98,7 +98,7 @@ static void SIGMOID_F64(int64_t n, void *const *p, int64_t index, const void *ct
     {                                                                                                        \
         UNUSED(index);                                                                                       \
         const int64_t decimals = *(const int64_t *)ctx;                                                      \
-        const real ten = (real)pow(10, (double)(decimals < 0 ? -decimals : decimals)), *x = p[1];            \
+        const real ten = (real)pow(10, fabs((double)decimals)), *x = p[1];                                   \
         real *out = p[0];                                                                                    \
         if (decimals < 0)                                                                                    \
             EW_EACH out[i] = __builtin_rint##f(x[i] / ten) * ten;                                            \
@@ -161,6 +161,13 @@ LOOP(NOT, BOOL, uint8_t, !a)
 LOOP(LNOT, BOOL, uint8_t, !a)
 
 /* COPY: what rounds or cleans nothing of an integer. */
+/* x to a multiple of ten, within int64; multiples beyond it leave 0. */
+static inline int64_t rounded_to(double x, double ten)
+{
+    const double y = ten < 0x1p63 ? rint(x / ten) * ten : 0;
+    return y >= 0x1p63 ? INT64_MAX : y < -0x1p63 ? INT64_MIN : (int64_t)y;
+}
+
 #define INTEGER_LOOPS(T)                                                                                     \
     LOOP(SQUARE, T, T##_t, (T##_u)a *(T##_u)a)                                                               \
     LOOP(CUBE, T, T##_t, (T##_u)a *(T##_u)a *(T##_u)a)                                                       \
@@ -174,8 +181,7 @@ LOOP(LNOT, BOOL, uint8_t, !a)
         const double ten = decimals < 0 ? pow(10, (double)-decimals) : 1;                                    \
         T##_t *out = p[0];                                                                                   \
         const T##_t *x = p[1];                                                                               \
-        for (int64_t i = 0; i < n; i++)                                                                      \
-            out[i] = decimals < 0 ? (T##_t)(rint((double)x[i] / ten) * ten) : x[i];                          \
+        for (int64_t i = 0; i < n; i++) out[i] = decimals < 0 ? (T##_t)rounded_to((double)x[i], ten) : x[i]; \
     }
 INTEGER_LOOPS(I8)
 INTEGER_LOOPS(I16)

@@ -40,6 +40,21 @@ int op_need_cast(const op_call *c, aclDataType from, int out_arg)
                    sn_dtype(from)->name, sn_dtype(to)->name, c->row->param[out_arg].name);
 }
 
+int op_need_numel(const op_call *c, int arg, const aclIntArray *size, int64_t *n)
+{
+    bool fits = true, empty = false;
+    *n = 1;
+    for (uint64_t i = 0; i < size->n && fits; i++) {
+        empty |= size->v[i] == 0;
+        fits = size->v[i] >= 0 && !__builtin_mul_overflow(*n, size->v[i] ? size->v[i] : 1, n);
+    }
+    if (!fits || *n > INT64_MAX / 16) /* the largest element has 16 bytes */
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has a negative size or too many elements",
+                       c->row->param[arg].name);
+    if (empty) *n = 0;
+    return 0;
+}
+
 int op_need_dim(const op_call *c, int64_t dim, int32_t rank, int32_t *out)
 {
     int32_t n = rank ? rank : 1;

@@ -30,6 +30,12 @@ static int check_arange(op_call *c)
     if ((end - start) * step < 0)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "step %g leads away from end %g", step, end);
     /* The caller may have counted in the output's own type, one place more or less: out's size decides. */
+    double about = (end - start) / step;
+    int64_t span;
+    if (!(about < 0x1p53) ||
+        __builtin_sub_overflow(sn_scalar_i64(c->arg[1].s), sn_scalar_i64(c->arg[0].s), &span))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "a range from %g to %g by %g is too long", start, end,
+                       step);
     int64_t n = arange_count(c), given = sn_numel(c->arg[3].t);
     if (c->arg[3].t->rank != 1 || given > n + 1 || given < n - 1)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "out must have %lld elements in one dimension",
@@ -304,6 +310,15 @@ static int run_eye(op_call *c)
     return fill_view(c, &view, &one);
 }
 
+/* A diagonal that no matrix has is not worth its arithmetic. */
+static int need_diagonal(const op_call *c)
+{
+    int64_t x = c->arg[1].i;
+    if (x >= INT32_MIN && x <= INT32_MAX) return op_need_same_dtype(c, 0, 2);
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s %lld is out of range", c->row->param[1].name,
+                   (long long)x);
+}
+
 static int64_t magnitude(int64_t x)
 {
     return x < 0 ? -x : x;
@@ -313,7 +328,7 @@ static int check_diag(op_call *c)
 {
     const aclTensor *self = c->arg[0].t;
     int64_t diagonal = c->arg[1].i;
-    int r = op_need_same_dtype(c, 0, 2);
+    int r = need_diagonal(c);
     if (r) return r;
     if (self->rank == 2) return op_need_shape(c, 2, diagonal_view(self, diagonal).dim, 1);
     int64_t n = self->dim[0] + magnitude(diagonal);
@@ -336,8 +351,8 @@ static int run_diag(op_call *c)
 
 static int check_diag_flat(op_call *c)
 {
-    int64_t n = sn_numel(c->arg[0].t) + magnitude(c->arg[1].i);
-    int r = op_need_same_dtype(c, 0, 2);
+    int r = need_diagonal(c);
+    int64_t n = r ? 0 : sn_numel(c->arg[0].t) + magnitude(c->arg[1].i);
     return r ? r : op_need_shape(c, 2, (int64_t[]){n, n}, 2);
 }
 

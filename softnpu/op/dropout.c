@@ -18,13 +18,6 @@ static int64_t mask_bytes(int64_t numel)
 
 /* ---- masks ------------------------------------------------------------------------------------------- */
 
-static int64_t shape_numel(const aclIntArray *shape)
-{
-    int64_t n = 1;
-    for (uint64_t i = 0; i < shape->n; i++) n *= shape->v[i];
-    return n;
-}
-
 static int need_probability(const op_call *c, double p)
 {
     if (p >= 0 && p <= 1) return 0;
@@ -42,7 +35,8 @@ static int need_mask(const op_call *c, const aclTensor *mask, int64_t numel)
 static int check_gen_mask(op_call *c)
 {
     int r = need_probability(c, c->arg[1].d);
-    return r ? r : need_mask(c, c->arg[c->row->nparam - 1].t, shape_numel(c->arg[0].ia));
+    if (!r) r = op_need_numel(c, 0, c->arg[0].ia, &c->plan[0]);
+    return r ? r : need_mask(c, c->arg[c->row->nparam - 1].t, c->plan[0]);
 }
 
 struct mask_ctx {
@@ -73,8 +67,7 @@ static void make_mask(op_call *c, const aclTensor *mask, int64_t numel, double p
 
 static int run_gen_mask(op_call *c)
 {
-    make_mask(c, c->arg[c->row->nparam - 1].t, shape_numel(c->arg[0].ia), c->arg[1].d,
-              stream_of(c, seed_arg(c)));
+    make_mask(c, c->arg[c->row->nparam - 1].t, c->plan[0], c->arg[1].d, stream_of(c, seed_arg(c)));
     return 0;
 }
 

@@ -22,7 +22,7 @@ static void stft_of(const op_call *c, struct stft *f)
     f->window = c->arg[5].i;
     f->normalized = c->arg[6].i;
     f->bins = c->arg[7].i ? f->n / 2 + 1 : f->n;
-    f->frames = f->hop > 0 ? (f->length - f->n) / f->hop + 1 : 0;
+    f->frames = f->hop > 0 && f->n > 0 ? (f->length - f->n) / f->hop + 1 : 0;
 }
 
 static int check_stft(op_call *c)

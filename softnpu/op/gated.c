@@ -247,7 +247,8 @@ static int64_t group_sum(op_call *c, const aclTensor *groups)
 {
     int64_t sum = 0, n = sn_numel(groups);
     const int64_t *v = op_in(c, groups, ACL_INT64);
-    for (int64_t i = 0; i < n; i++) sum += v[i];
+    for (int64_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(sum, v[i], &sum)) return v[i] < 0 ? 0 : INT64_MAX;
     return sum;
 }
 

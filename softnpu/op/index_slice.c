@@ -21,10 +21,18 @@ static int check_scatter_nd(op_call *c)
     return r ? r : op_need_shape(c, 2, want, rank);
 }
 
+/* Places that indices name: one a row, also where a row has no number and names the whole. */
+static int64_t places_named(const aclTensor *indices)
+{
+    int64_t n = 1;
+    for (int i = 0; i < indices->rank - 1; i++) n *= indices->dim[i];
+    return n;
+}
+
 /* Map of the places that rows of `indices` (depth numbers each) name in var. */
 static int nd_map(op_call *c, const aclTensor *indices, const aclTensor *var, int64_t **out)
 {
-    int64_t depth = indices->dim[indices->rank - 1], n = depth ? sn_numel(indices) / depth : 0;
+    int64_t depth = indices->dim[indices->rank - 1], n = places_named(indices);
     const int64_t *v = op_in(c, indices, ACL_INT64);
     int64_t *map = op_scratch(c, (size_t)(n ? n : 1) * sizeof *map);
     for (int64_t i = 0; i < n; i++) {
@@ -51,7 +59,7 @@ static int run_scatter_nd(op_call *c)
     if (sn_numel(updates) == 0) return 0;
     int r = nd_map(c, indices, var, &map);
     if (r) return r;
-    int64_t dim[SN_MAX_DIMS] = {depth ? sn_numel(indices) / depth : 1};
+    int64_t dim[SN_MAX_DIMS] = {places_named(indices)};
     int32_t rank = 1;
     for (int i = (int)depth; i < var->rank; i++) dim[rank++] = var->dim[i];
     sn_wrap(&rows, var->dtype, rank, dim, op_in(c, updates, var->dtype));

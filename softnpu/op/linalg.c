@@ -282,6 +282,15 @@ static int check_svd(op_call *c)
     return rc ? rc : op_need_shape(c, 5, dim, t->rank);
 }
 
+/* LAPACK's iteration need not end on an infinity. */
+static bool is_finite(const void *p, aclDataType real, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(real == ACL_FLOAT ? (double)((const float *)p)[i] : ((const double *)p)[i]))
+            return false;
+    return true;
+}
+
 static int run_svd(op_call *c)
 {
     const struct lapack *l = lapack_of(c);
@@ -292,6 +301,8 @@ static int run_svd(op_call *c)
     bool vectors = c->arg[2].i, full = c->arg[1].i;
     int64_t us = vectors ? m * (full ? m : k) * size : 0, vs = vectors ? n * (full ? n : k) * size : 0;
     char *a = load(c, &in, l->type), *s = op_scratch(c, (size_t)(all * k * size) + 1);
+    if (!is_finite(a, l->real, all * m * n * (size / (int64_t)sn_size(l->real))))
+        return op_fail(c, ACLNN_ERR_INNER, "self holds values that are not finite");
     char *u = op_scratch(c, (size_t)(all * us) + 64), *v = op_scratch(c, (size_t)(all * vs) + 64);
     for (int64_t i = 0; i < all && k; i++) {
         int bad = l->svd(vectors ? full ? 'A' : 'S' : 'N', (int)m, (int)n, a + i * m * n * size,

@@ -85,11 +85,15 @@ static void make_views(const op_call *c, struct views *v)
 static int check_ranks(const op_call *c, const struct product *p)
 {
     const int8_t at[] = {p->a, p->b, p->out}, *want = product_rank[p->shape];
+    const int vectors = (c->arg[p->a].t->rank == 1) + (c->arg[p->b].t->rank == 1);
     for (int i = 0; i < 3; i++) {
         const aclTensor *t = c->arg[at[i]].t;
-        if (want[i] >= 0 ? t->rank == want[i] : t->rank >= 1 || i == 2) continue;
+        if (want[i] >= 0 ? t->rank == want[i] : t->rank >= (i == 2 ? 2 - vectors : 1)) continue;
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has %d dimensions, expected %d",
-                       c->row->param[at[i]].name, t->rank, want[i] < 0 ? 1 : want[i]);
+                       c->row->param[at[i]].name, t->rank,
+                       want[i] >= 0 ? want[i]
+                       : i == 2     ? 2 - vectors
+                                    : 1);
     }
     return 0;
 }

@@ -92,8 +92,17 @@ static bool view_extent(const aclTensor *t, int64_t *n, int64_t *first, int64_t 
     return fits;
 }
 
+/* Where no element is reached, the caller's offset and strides mean nothing: none may overflow a product. */
+static void forget_unused(aclTensor *t, int64_t n)
+{
+    enum { FAR = 1 << 30 };
+    if (!n) t->offset = 0;
+    for (int32_t d = 0; d < t->rank; d++)
+        if ((!n || t->dim[d] == 1) && (t->stride[d] > FAR || t->stride[d] < -FAR)) t->stride[d] = 0;
+}
+
 /* The view lies in its storage, as far as the caller told the storage's size. */
-static int accept_view(const op_call *c, int i, const aclTensor *t, int64_t *n)
+static int accept_view(const op_call *c, int i, aclTensor *t, int64_t *n)
 {
     const char *name = c->row->param[i].name;
     int64_t first, last;
@@ -103,12 +112,25 @@ static int accept_view(const op_call *c, int i, const aclTensor *t, int64_t *n)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                        "%s reaches from element %lld to %lld of a storage of %lld", name, (long long)first,
                        (long long)last, (long long)t->storage);
+    forget_unused(t, *n);
     return 0;
 }
 
-static int accept_tensor(op_call *c, int i, const aclTensor *t)
+/* Types without arithmetic (8-bit floats) go where the documents name them only. */
+static bool names_dtype(const op_call *c, int i, aclDataType t)
+{
+    return c->row->accept && (unsigned)t < 64 && c->row->accept[i].dtypes >> t & 1;
+}
+
+static int accept_tensor(op_call *c, int i, aclTensor *t)
 {
     int64_t n = 0;
+    if (!sn_size(t->dtype))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has data type %d, which is unknown",
+                       c->row->param[i].name, (int)t->dtype);
+    if (sn_dtype(t->dtype)->kind == SN_NONE && !names_dtype(c, i, t->dtype))
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s not implemented for DT_%s", c->row->param[i].name,
+                       sn_dtype(t->dtype)->name);
     if (t->rank > SN_MAX_DIMS) return refuse_rank(c, i, t, 0, 8);
     if (c->row->flags & OPF_INTERNAL && sn_is_private(t->format)) {
         int r = accept_private(c, i, t);
@@ -124,6 +146,8 @@ static int accept_tensor(op_call *c, int i, const aclTensor *t)
     if (n && !rt_is_device_ptr(t->data))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has %s, not an address of device memory",
                        c->row->param[i].name, t->data ? "a host address" : "no data");
+    if (!n && c->row->param[i].kind == OPK_T1)
+        return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has no element", c->row->param[i].name);
     c->work += n * (int64_t)sn_size(t->dtype);
     if (rt_settings()->accept_any || (c->row->flags & OPF_NOCHECK)) return 0;
     static const struct op_accept anything = {0, 0, 8};
@@ -165,7 +189,10 @@ static int take_tensors(op_call *c, int i, op_arg given)
     l->n = n;
     for (uint64_t k = 0; k < n; k++) {
         l->v[k] = NULL;
-        if (!given.tl->v[k]) continue;
+        if (!given.tl->v[k] && c->row->param[i].kind == OPK_TLQ) continue;
+        if (!given.tl->v[k])
+            return op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "%s[%llu] is null", c->row->param[i].name,
+                           (unsigned long long)k);
         l->v[k] = exec_alloc(c->ex, sizeof *l->v[k]);
         if (!l->v[k]) return no_memory;
         copy_view(l->v[k], given.tl->v[k]);
@@ -185,7 +212,8 @@ static int take_scalars(op_call *c, int i, op_arg given)
     l->n = n;
     for (uint64_t k = 0; k < n; k++) {
         if (!given.sl->v[k])
-            return op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "%s holds a null", c->row->param[i].name);
+            return op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "%s[%llu] is null", c->row->param[i].name,
+                           (unsigned long long)k);
         values[k] = *given.sl->v[k];
         l->v[k] = &values[k];
     }
@@ -233,21 +261,22 @@ static const struct {
     enum need need;
     bool null_is_empty; /* a null list is handed on as an empty one */
 } kinds[] = {
-    [OPK_T] = {take_tensor, REQUIRED, false},      [OPK_TQ] = {take_tensor, MAY_BE_NULL, false},
-    [OPK_O] = {take_tensor, REQUIRED, false},      [OPK_OQ] = {take_tensor, MAY_BE_NULL, false},
-    [OPK_IO] = {take_tensor, REQUIRED, false},     [OPK_S] = {take_scalar, REQUIRED, false},
-    [OPK_SQ] = {take_scalar, MAY_BE_NULL, false},  [OPK_IA] = {take_ints, REQUIRED, false},
-    [OPK_IAQ] = {take_ints, MAY_BE_NULL, false},   [OPK_BA] = {take_bools, REQUIRED, false},
-    [OPK_BAQ] = {take_bools, MAY_BE_NULL, false},  [OPK_FA] = {take_floats, REQUIRED, false},
-    [OPK_FAQ] = {take_floats, MAY_BE_NULL, false}, [OPK_TL] = {take_tensors, MAY_BE_NULL, true},
-    [OPK_OL] = {take_tensors, MAY_BE_NULL, true},  [OPK_SL] = {take_scalars, MAY_BE_NULL, true},
-    [OPK_I64] = {take_value, MAY_BE_NULL, true},   [OPK_I32] = {take_value, MAY_BE_NULL, true},
-    [OPK_I8] = {take_value, MAY_BE_NULL, true},    [OPK_U64] = {take_value, MAY_BE_NULL, true},
-    [OPK_B] = {take_value, MAY_BE_NULL, true},     [OPK_D] = {take_value, MAY_BE_NULL, true},
-    [OPK_F] = {take_value, MAY_BE_NULL, true},     [OPK_DT] = {take_value, MAY_BE_NULL, true},
-    [OPK_STR] = {take_string, MAY_BE_NULL, false},
+    [OPK_T1] = {take_tensor, REQUIRED, false},    [OPK_T] = {take_tensor, REQUIRED, false},
+    [OPK_TQ] = {take_tensor, MAY_BE_NULL, false}, [OPK_O] = {take_tensor, REQUIRED, false},
+    [OPK_OQ] = {take_tensor, MAY_BE_NULL, false}, [OPK_IO] = {take_tensor, REQUIRED, false},
+    [OPK_S] = {take_scalar, REQUIRED, false},     [OPK_SQ] = {take_scalar, MAY_BE_NULL, false},
+    [OPK_IA] = {take_ints, REQUIRED, false},      [OPK_IAQ] = {take_ints, MAY_BE_NULL, false},
+    [OPK_BA] = {take_bools, REQUIRED, false},     [OPK_BAQ] = {take_bools, MAY_BE_NULL, false},
+    [OPK_FA] = {take_floats, REQUIRED, false},    [OPK_FAQ] = {take_floats, MAY_BE_NULL, false},
+    [OPK_TL] = {take_tensors, MAY_BE_NULL, true}, [OPK_TLQ] = {take_tensors, MAY_BE_NULL, true},
+    [OPK_OL] = {take_tensors, MAY_BE_NULL, true}, [OPK_SL] = {take_scalars, MAY_BE_NULL, true},
+    [OPK_I64] = {take_value, MAY_BE_NULL, true},  [OPK_I32] = {take_value, MAY_BE_NULL, true},
+    [OPK_I8] = {take_value, MAY_BE_NULL, true},   [OPK_U64] = {take_value, MAY_BE_NULL, true},
+    [OPK_B] = {take_value, MAY_BE_NULL, true},    [OPK_D] = {take_value, MAY_BE_NULL, true},
+    [OPK_F] = {take_value, MAY_BE_NULL, true},    [OPK_DT] = {take_value, MAY_BE_NULL, true},
+    [OPK_STR] = {take_string, REQUIRED, false},   [OPK_STRQ] = {take_string, MAY_BE_NULL, false},
 };
-_Static_assert(sizeof kinds / sizeof *kinds == OPK_STR + 1, "one row per argument kind");
+_Static_assert(sizeof kinds / sizeof *kinds == OPK_STRQ + 1, "one row per argument kind");
 
 /* Null checks of all arguments come before any other, as the documents order the codes. */
 static int check_nulls(const op_call *c, const op_arg *args)
@@ -345,7 +374,7 @@ static int check_arguments(const op_call *c)
     for (int i = 0; i < c->row->nparam && !e; i++) {
         int kind = c->row->param[i].kind;
         if (kind <= OPK_IO && kind != OPK_S && c->arg[i].t) e = check_tensor(c, i, c->arg[i].t);
-        if (kind != OPK_TL && kind != OPK_OL) continue;
+        if (!op_is_tensor_list(kind)) continue;
         for (uint64_t k = 0; k < c->arg[i].tl->n && !e; k++)
             if (c->arg[i].tl->v[k]) e = check_tensor(c, i, c->arg[i].tl->v[k]);
     }

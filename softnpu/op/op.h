@@ -28,6 +28,7 @@
 /* clang-format off */
 /* ---- argument kinds: how they are written in a row, and their C type in the exported function ----------
  *  T(x)   const aclTensor *   input            TQ(x)  the same, may be null
+ *  T1(x)  const aclTensor *   a value in a tensor (a seed, say): at least one element
  *  O(x)   aclTensor *         output           OQ(x)  the same, may be null
  *  IO(x)  aclTensor *         input and output (in-place operators' selfRef)
  *  S(x)   const aclScalar *                    SQ(x)  may be null
@@ -35,26 +36,33 @@
  *  BA(x)  const aclBoolArray *                 BAQ(x) may be null
  *  FA(x)  const aclFloatArray *                FAQ(x) may be null
  *  TL(x)  const aclTensorList *  input list; null means empty (torch_npu passes null for an empty list)
+ *  TLQ(x) the same, its elements may be null
  *  OL(x)  const aclTensorList *  output list; null means empty
  *  SL(x)  const aclScalarList *                null means empty
  *  I64(x) int64_t   I32(x) int32_t   I8(x) int8_t   U64(x) uint64_t   B(x) bool   D(x) double   F(x) float
- *  DT(x)  aclDataType   STR(x) const char * (copied)
+ *  DT(x)  aclDataType
+ *  STR(x) const char * (copied)            STRQ(x) may be null
  */
 enum op_kind {
-    OPK_T, OPK_TQ, OPK_O, OPK_OQ, OPK_IO, OPK_S, OPK_SQ, OPK_IA, OPK_IAQ, OPK_BA, OPK_BAQ, OPK_FA, OPK_FAQ,
-    OPK_TL, OPK_OL, OPK_SL, OPK_I64, OPK_I32, OPK_I8, OPK_U64, OPK_B, OPK_D, OPK_F, OPK_DT, OPK_STR
+    OPK_T, OPK_T1, OPK_TQ, OPK_O, OPK_OQ, OPK_IO, OPK_S, OPK_SQ, OPK_IA, OPK_IAQ, OPK_BA, OPK_BAQ, OPK_FA, OPK_FAQ,
+    OPK_TL, OPK_TLQ, OPK_OL, OPK_SL, OPK_I64, OPK_I32, OPK_I8, OPK_U64, OPK_B, OPK_D, OPK_F, OPK_DT, OPK_STR,
+    OPK_STRQ
 };
 /* clang-format on */
+static inline bool op_is_tensor_list(int kind)
+{
+    return kind >= OPK_TL && kind <= OPK_OL;
+}
 
 /* Argument values. In phase 1 and 2 the executor holds its own copies: pointers in a call stay valid until it
  * ends. */
 typedef union op_arg {
-    const aclTensor *t; /* T TQ O OQ IO */
+    const aclTensor *t; /* T T1 TQ O OQ IO */
     const aclScalar *s;
     const aclIntArray *ia;
     const aclBoolArray *ba;
     const aclFloatArray *fa;
-    const aclTensorList *tl; /* TL OL; never NULL inside a call (n == 0 for an empty list) */
+    const aclTensorList *tl; /* TL TLQ OL; never NULL inside a call (n == 0 for an empty list) */
     const aclScalarList *sl; /* never NULL inside a call */
     int64_t i;               /* I64 I32 I8 U64 B DT */
     double d;                /* D F */
@@ -111,6 +119,8 @@ int op_need_shape(const op_call *c, int arg, const int64_t *dim, int32_t rank);
 int op_need_same_shape(const op_call *c, int a, int b);
 int op_need_same_dtype(const op_call *c, int a, int b);
 int op_need_cast(const op_call *c, aclDataType from, int out_arg);
+/* Elements of a tensor of these sizes, into n; 161002 if one is negative or they are too many. */
+int op_need_numel(const op_call *c, int arg, const aclIntArray *size, int64_t *n);
 /* dim normalised to [0, rank) (rank 0 counts as 1); 161002 if outside. */
 int op_need_dim(const op_call *c, int64_t dim, int32_t rank, int32_t *out);
 

@@ -260,8 +260,9 @@ static int run_update_scale(op_call *c)
 static int check_sleep(op_call *c)
 {
     const aclIntArray *cycles = c->arg[0].ia;
-    if (cycles->n == 1 && cycles->v[0] >= 0) return 0;
-    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "cycles must hold one number that is not negative");
+    if (cycles->n == 1 && cycles->v[0] >= 0 && cycles->v[0] < INT64_MAX / 20) return 0;
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID,
+                   "cycles must hold one number, neither negative nor beyond a clock in nanoseconds");
 }
 
 /* Cycles of the device's system counter, 50 MHz. */

@@ -53,10 +53,10 @@ static int padded_shape(const op_call *c, const aclTensor *self, const aclIntArr
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "padding of %llu numbers for self with %d dimensions",
                        (unsigned long long)pad->n, (int)self->rank);
     for (int d = 0; d < self->rank; d++) {
-        want[d] = self->dim[d] + pad_before(pad, self->rank, d) + pad_after(pad, self->rank, d);
-        if (want[d] < 0)
+        if (__builtin_add_overflow(self->dim[d], pad_before(pad, self->rank, d), &want[d]) ||
+            __builtin_add_overflow(want[d], pad_after(pad, self->rank, d), &want[d]) || want[d] < 0)
             return op_fail(c, ACLNN_ERR_PARAM_INVALID,
-                           "dimension %d of size %lld is padded to a negative size", d,
+                           "dimension %d of size %lld is padded to a negative size, or one too large", d,
                            (long long)self->dim[d]);
     }
     return 0;

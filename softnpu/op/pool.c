@@ -64,9 +64,9 @@ static int check_array(const op_call *c, const struct pool *p, int arg, int64_t 
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has %d values, expected %d", c->row->param[arg].name,
                        (int)a->n, p->spatial);
     for (uint64_t i = 0; i < a->n; i++)
-        if (a->v[i] < least)
-            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s value %lld is less than %lld",
-                           c->row->param[arg].name, (long long)a->v[i], (long long)least);
+        if (a->v[i] < least || a->v[i] > INT32_MAX)
+            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s value %lld is outside [%lld, %d]",
+                           c->row->param[arg].name, (long long)a->v[i], (long long)least, INT32_MAX);
     return 0;
 }
 
@@ -109,7 +109,7 @@ static int check_pooled(op_call *c, const struct pool *p, const int64_t *size)
                        c->row->param[p->self].name, self->rank, p->spatial + 1, p->spatial + 2);
     memcpy(dim, self->dim, sizeof dim);
     for (int i = 0; i < p->spatial; i++) {
-        if (size[i] < 1)
+        if (size[i] < 1 || self->dim[self->rank - p->spatial + i] < 1)
             return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s %s is too small for its window",
                            c->row->param[p->self].name, sn_shape_str(self, ss));
         dim[self->rank - p->spatial + i] = size[i];

@@ -346,7 +346,7 @@ static int check_multinomial(op_call *c)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "self must have 1 or 2 dimensions, not %d",
                        (int)self->rank);
     int64_t kinds = self->dim[self->rank - 1];
-    if (samples < 1 || (!c->arg[2].i && samples > kinds))
+    if (samples < 1 || kinds < 1 || (!c->arg[2].i && samples > kinds))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%lld samples cannot be drawn from %lld kinds",
                        (long long)samples, (long long)kinds);
     memcpy(want, self->dim, (size_t)self->rank * sizeof *want);

@@ -109,9 +109,10 @@ static int check_repeat(op_call *c)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "repeats must name at least self's %d dimensions",
                        (int)self->rank);
     for (uint64_t i = 0; i < repeats->n; i++) {
-        if (repeats->v[i] < 0)
-            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "repeats[%llu] is negative", (unsigned long long)i);
-        want[i] = repeats->v[i] * ((int)i < lead ? 1 : self->dim[(int)i - lead]);
+        int64_t one = (int)i < lead ? 1 : self->dim[(int)i - lead];
+        if (repeats->v[i] < 0 || __builtin_mul_overflow(repeats->v[i], one, &want[i]))
+            return op_fail(c, ACLNN_ERR_PARAM_INVALID, "repeats[%llu] is negative or too large",
+                           (unsigned long long)i);
     }
     int r = op_need_same_dtype(c, 0, 2);
     return r ? r : op_need_shape(c, 2, want, (int32_t)repeats->n);
@@ -156,14 +157,15 @@ static int check_interleave(op_call *c)
     const struct interleave *v = c->row->aux;
     const aclTensor *self = c->arg[0].t;
     bool tensor = c->row->param[1].kind == OPK_T;
-    int64_t want[SN_MAX_DIMS], rows, total = c->arg[v->out - 1].i;
+    int64_t want[SN_MAX_DIMS], rows, repeated, total = c->arg[v->out - 1].i;
     int32_t d = 0;
     int r = op_need_same_dtype(c, 0, v->out);
     if (r || (v->dim >= 0 && (r = op_need_dim(c, c->arg[v->dim].i, self->rank, &d)))) return r;
     rows = v->dim < 0 ? sn_numel(self) : self->rank ? self->dim[d] : 1;
     if (tensor && sn_numel(c->arg[1].t) != 1 && sn_numel(c->arg[1].t) != rows)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "repeats must have 1 or %lld elements", (long long)rows);
-    if (!tensor && (c->arg[1].i < 0 || c->arg[1].i * rows != total))
+    if (!tensor &&
+        (c->arg[1].i < 0 || __builtin_mul_overflow(c->arg[1].i, rows, &repeated) || repeated != total))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "outputSize %lld is not %lld times %lld", (long long)total,
                        (long long)c->arg[1].i, (long long)rows);
     c->plan[0] = d;
@@ -315,15 +317,16 @@ static int check_confusion(op_call *c)
 {
     const aclTensor *x = c->arg[0].t;
     const aclIntArray *shape = c->arg[2].ia;
-    int64_t n = 1, order[SN_MAX_DIMS];
+    int64_t n, order[SN_MAX_DIMS];
     if (shape->n > SN_MAX_DIMS) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "shape has too many dimensions");
-    for (uint64_t i = 0; i < shape->n; i++) n *= shape->v[i];
+    int r = op_need_numel(c, 2, shape, &n);
+    if (r) return r;
     if (n != sn_numel(x))
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "shape holds %lld elements, x %lld", (long long)n,
                        (long long)sn_numel(x));
     bool first = c->arg[3].i;
     int32_t rank = first ? x->rank : (int32_t)shape->n;
-    int r = view_need_permutation(c, c->arg[1].ia, rank, order);
+    r = view_need_permutation(c, c->arg[1].ia, rank, order);
     if (r || (r = op_need_same_dtype(c, 0, 4))) return r;
     if (first) return op_need_shape(c, 4, shape->v, (int32_t)shape->n);
     aclTensor view = {.rank = rank};

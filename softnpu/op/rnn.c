@@ -45,7 +45,8 @@ static int frame_of(op_call *c, struct frame *f)
                        (int)input->rank);
     *f = (struct frame){
         .at = at, .bias = c->arg[at->bias].i, .directions = c->arg[at->bidirectional].i ? 2 : 1};
-    f->passes = c->arg[at->layers].i * f->directions;
+    int64_t layers = c->arg[at->layers].i;
+    f->passes = layers < 1 || layers > INT16_MAX ? 0 : layers * f->directions;
     f->steps = packed ? sn_numel(c->arg[at->sizes].t) : input->dim[batch_first ? 1 : 0];
     f->batch = packed ? input->dim[0] / f->steps : input->dim[batch_first ? 0 : 1];
     f->width = input->dim[input->rank - 1];
@@ -311,6 +312,14 @@ static struct kept restore_pass(op_call *c, const struct frame *f, int64_t pass)
     return k;
 }
 
+static int need_gradient(const op_call *c, int arg, int64_t n)
+{
+    const aclTensor *t = c->arg[arg].t;
+    if (!t || sn_numel(t) == 0 || sn_numel(t) == n) return 0;
+    return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s has %lld elements, expected %lld", c->row->param[arg].name,
+                   (long long)sn_numel(t), (long long)n);
+}
+
 /* A gradient that may be missing: [n] floats, zeros then. A copy, since the passes change it. */
 static float *gradient(op_call *c, int arg, int64_t n)
 {
@@ -403,6 +412,9 @@ static int run_backward(op_call *c, bool lstm, int grads, int out)
     int r = frame_of(c, &f);
     if (r || (r = need_even_steps(c, &f))) return r;
     int64_t state = f.batch * f.hidden, rows = f.steps * f.batch, wide = f.directions * f.hidden;
+    if ((r = need_gradient(c, grads, rows * wide)) || (r = need_gradient(c, grads + 1, f.passes * state)) ||
+        (lstm && (r = need_gradient(c, grads + 2, f.passes * state))))
+        return r;
     const float *h0 = initial(c, &f, 0), *c0 = lstm ? initial(c, &f, 1) : NULL;
     float *dh = gradient(c, grads + 1, f.passes * state),
           *dc = lstm ? gradient(c, grads + 2, f.passes * state) : NULL;
@@ -472,7 +484,9 @@ static int check_cell_backward(op_call *c)
     if (cx->rank != 2) return op_fail(c, ACLNN_ERR_PARAM_INVALID, "cx must have 2 dimensions");
     int64_t gates[] = {cx->dim[0], 4 * cx->dim[1]};
     int r = op_need_same_shape(c, 2, 3);
-    if (r || (r = op_need_shape(c, 4, gates, 2)) || (r = op_need_shape(c, 6, gates, 2))) return r;
+    if (r || (r = need_gradient(c, 0, sn_numel(cx))) || (r = need_gradient(c, 1, sn_numel(cx))) ||
+        (r = op_need_shape(c, 4, gates, 2)) || (r = op_need_shape(c, 6, gates, 2)))
+        return r;
     if (c->arg[5].i && (r = op_need_shape(c, 8, gates + 1, 1))) return r;
     return op_need_same_shape(c, 2, 7);
 }

@@ -8,6 +8,7 @@
 
 /* C declaration, value and description of each kind. */
 #define P_T(x) const aclTensor *x
+#define P_T1(x) const aclTensor *x
 #define P_TQ(x) const aclTensor *x
 #define P_O(x) aclTensor *x
 #define P_OQ(x) aclTensor *x
@@ -21,6 +22,7 @@
 #define P_FA(x) const aclFloatArray *x
 #define P_FAQ(x) const aclFloatArray *x
 #define P_TL(x) const aclTensorList *x
+#define P_TLQ(x) const aclTensorList *x
 #define P_OL(x) const aclTensorList *x
 #define P_SL(x) const aclScalarList *x
 #define P_I64(x) int64_t x
@@ -32,8 +34,10 @@
 #define P_F(x) float x
 #define P_DT(x) aclDataType x
 #define P_STR(x) const char *x
+#define P_STRQ(x) const char *x
 
 #define A_T(x) {.t = x}
+#define A_T1(x) {.t = x}
 #define A_TQ(x) {.t = x}
 #define A_O(x) {.t = x}
 #define A_OQ(x) {.t = x}
@@ -47,6 +51,7 @@
 #define A_FA(x) {.fa = x}
 #define A_FAQ(x) {.fa = x}
 #define A_TL(x) {.tl = x}
+#define A_TLQ(x) {.tl = x}
 #define A_OL(x) {.tl = x}
 #define A_SL(x) {.sl = x}
 #define A_I64(x) {.i = x}
@@ -58,8 +63,10 @@
 #define A_F(x) {.d = (double)(x)}
 #define A_DT(x) {.i = x}
 #define A_STR(x) {.str = x}
+#define A_STRQ(x) {.str = x}
 
 #define K_T(x) {#x, OPK_T}
+#define K_T1(x) {#x, OPK_T1}
 #define K_TQ(x) {#x, OPK_TQ}
 #define K_O(x) {#x, OPK_O}
 #define K_OQ(x) {#x, OPK_OQ}
@@ -73,6 +80,7 @@
 #define K_FA(x) {#x, OPK_FA}
 #define K_FAQ(x) {#x, OPK_FAQ}
 #define K_TL(x) {#x, OPK_TL}
+#define K_TLQ(x) {#x, OPK_TLQ}
 #define K_OL(x) {#x, OPK_OL}
 #define K_SL(x) {#x, OPK_SL}
 #define K_I64(x) {#x, OPK_I64}
@@ -84,6 +92,7 @@
 #define K_F(x) {#x, OPK_F}
 #define K_DT(x) {#x, OPK_DT}
 #define K_STR(x) {#x, OPK_STR}
+#define K_STRQ(x) {#x, OPK_STRQ}
 
 #define OP_PROTO(x) P_##x,
 #define OP_VALUE(x) A_##x,

@@ -192,12 +192,10 @@ static int run_histc(op_call *c)
     bool narrow = sn_compute(self->dtype) == ACL_FLOAT; /* bin edges then round as CPU torch rounds them */
     for (int64_t i = 0; i < n; i++) {
         if (!(x[i] >= low && x[i] <= high)) continue;
-        int64_t bin;
-        if (narrow)
-            bin = (int64_t)(((float)x[i] - (float)low) * (float)bins / ((float)high - (float)low));
-        else
-            bin = (int64_t)((x[i] - low) * (double)bins / (high - low));
-        count[bin < bins ? bin : bins - 1]++;
+        double at = narrow ? (double)(((float)x[i] - (float)low) * (float)bins / ((float)high - (float)low))
+                           : (x[i] - low) * (double)bins / (high - low);
+        /* a range too wide for the type puts what it cannot tell apart into the last bin */
+        count[at < (double)bins ? (int64_t)at : bins - 1]++;
     }
     op_out_done(c, out, ACL_INT64, count);
     return 0;

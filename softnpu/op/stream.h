@@ -9,7 +9,7 @@
  * offset of a captured graph is the tensor's plus the number. In run only. */
 static inline struct random_stream stream_of(op_call *c, int seed)
 {
-    if (c->row->param[seed].kind != OPK_T)
+    if (c->row->param[seed].kind != OPK_T1)
         return (struct random_stream){(uint64_t)c->arg[seed].i, (uint64_t)c->arg[seed + 1].i};
     const int64_t *s = op_in(c, c->arg[seed].t, ACL_INT64), *o = op_in(c, c->arg[seed + 1].t, ACL_INT64);
     return (struct random_stream){(uint64_t)s[0], (uint64_t)o[0] + (uint64_t)c->arg[seed + 2].i};

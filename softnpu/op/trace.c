@@ -149,7 +149,7 @@ static void put_arguments(struct text *t, const op_call *c)
             put_tensor(t, p->name, c->arg[i].t, before);
             before = ", ";
         }
-        for (uint64_t k = 0; (p->kind == OPK_TL || p->kind == OPK_OL) && k < c->arg[i].tl->n; k++) {
+        for (uint64_t k = 0; op_is_tensor_list(p->kind) && k < c->arg[i].tl->n; k++) {
             put_tensor(t, p->name, c->arg[i].tl->v[k], before);
             before = ", ";
         }

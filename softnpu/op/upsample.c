@@ -143,12 +143,18 @@ static double cubic(double x, double k)
     return x < 2 ? ((x - 5) * x + 8) * k * x - 4 * k : 0;
 }
 
+/* A place far outside reads the same border element as one a few steps outside, and has an integer. */
+static double nearby(const struct axis *a, double x)
+{
+    return fmin(fmax(x, -8), (double)a->in + 8);
+}
+
 static int fill_taps(const struct axis *a, enum mode m, double step, int64_t o, int32_t *at, double *w)
 {
-    double x = position(a, step, o);
+    double x = nearby(a, position(a, step, o));
     if (m == NEAREST || m == EXACT) {
         double from = (double)o + (m == EXACT ? 0.5 : 0);
-        at[0] = clamp((int64_t)floor(in_float(a, from * step)), a->in), w[0] = 1;
+        at[0] = clamp((int64_t)floor(nearby(a, in_float(a, from * step))), a->in), w[0] = 1;
         return 1;
     }
     if (m == LINEAR && x < 0) x = 0;
