@@ -178,7 +178,7 @@ static inline int64_t rounded_to(double x, double ten)
     {                                                                                                        \
         UNUSED(index);                                                                                       \
         const int64_t decimals = *(const int64_t *)ctx;                                                      \
-        const double ten = decimals < 0 ? pow(10, (double)-decimals) : 1;                                    \
+        const double ten = decimals < 0 ? pow(10, -(double)decimals) : 1;                                    \
         T##_t *out = p[0];                                                                                   \
         const T##_t *x = p[1];                                                                               \
         for (int64_t i = 0; i < n; i++) out[i] = decimals < 0 ? (T##_t)rounded_to((double)x[i], ten) : x[i]; \

@@ -4,6 +4,7 @@
 #include "softnpu/op/reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A tensor [N, C, ...] as channels: channel c is `runs` runs of `run` contiguous elements. Where runs would
  * be short the tensor is turned to [C, N, ...] first. */
@@ -90,15 +91,18 @@ static int need_channels(const op_call *c, const aclTensor *x, const char *arg)
     return rc;
 }
 
-/* aux: the arguments that have one value a channel. All big tensors have the first one's shape. */
+/* aux: the arguments that have one value a channel, as have results one may leave out or give empty. The
+ * input and the other results have the first one's shape. */
 static int check_channels(op_call *c)
 {
     const aclTensor *x = c->arg[0].t;
-    int rc = need_channels(c, x, c->row->aux);
+    const char *channels = c->row->aux;
+    int rc = need_channels(c, x, channels);
     for (int i = 1; i < c->row->nparam && !rc; i++) {
         int kind = c->row->param[i].kind;
-        if ((kind == OPK_T || kind == OPK_O) && c->arg[i].t->rank == x->rank)
+        if ((kind == OPK_O || (kind == OPK_T && i == 1)) && !strchr(channels, i))
             rc = op_need_same_shape(c, 0, i);
+        if (kind == OPK_OQ && c->arg[i].t && sn_numel(c->arg[i].t)) rc = norm_need_count(c, i, x->dim[1]);
     }
     return rc;
 }

@@ -47,7 +47,7 @@ static int run_dense_backward(op_call *c)
     job.dense = op_in(c, grad, ACL_FLOAT);
     job.mapped = sum;
     map_scatter(c, &job, MAP_ADD, ACL_FLOAT, -1);
-    if (c->arg[4].i) {
+    if (c->arg[4].i && width) {
         int64_t *count = op_scratch(c, (size_t)(weights + 1) * sizeof *count);
         memset(count, 0, (size_t)weights * sizeof *count);
         divide_rows(sum, width, rows, n, count);

@@ -183,7 +183,7 @@ static int interleave_map(op_call *c, const int64_t *repeats, bool same, int64_t
     int64_t *map = op_scratch(c, (size_t)(total + 1) * sizeof *map), at = 0;
     for (int64_t i = 0; i < rows; i++) {
         int64_t k = repeats[same ? 0 : i];
-        if (k < 0 || at + k > total)
+        if (k < 0 || k > total - at)
             return op_fail(c, ACL_ERROR_RT_AICORE_EXCEPTION,
                            "repeats are negative or do not add up to outputSize %lld", (long long)total);
         for (int64_t j = 0; j < k; j++) map[at++] = i * step;
@@ -205,7 +205,7 @@ static int run_interleave(op_call *c)
     struct map_job job;
     if (v->dim < 0) {
         int64_t n = sn_numel(&self);
-        if (n) sn_wrap(&self, self.dtype, 1, &n, op_in(c, &self, self.dtype));
+        sn_wrap(&self, self.dtype, 1, &n, n ? op_in(c, &self, self.dtype) : NULL);
     }
     if (sn_numel(out) == 0) return 0;
     const int64_t *repeats = tensor ? op_in(c, c->arg[1].t, ACL_INT64) : &c->arg[1].i;

@@ -169,13 +169,19 @@ static int fill_taps(const struct axis *a, enum mode m, double step, int64_t o, 
     return 4;
 }
 
+/* A place among n inputs: x towards zero, within them. */
+static int64_t place_within(double x, int64_t n)
+{
+    return !(x > 0) ? 0 : x < (double)n ? (int64_t)x : n;
+}
+
 /* The antialiasing filter stretches with the step, so that it covers all inputs of a larger one. */
 static int fill_smooth(const struct axis *a, enum mode m, double step, int64_t o, int32_t *at, double *w)
 {
     double stretch = step > 1 ? step : 1, support = (m == CUBIC_AA ? 2 : 1) * stretch, sum = 0;
     double center = in_float(a, step * ((double)o + 0.5));
-    int64_t lo = (int64_t)(center - support + 0.5), hi = (int64_t)(center + support + 0.5);
-    lo = lo < 0 ? 0 : lo, hi = hi > a->in ? a->in : hi;
+    int64_t lo = place_within(center - support + 0.5, a->in),
+            hi = place_within(center + support + 0.5, a->in);
     int n = (int)(hi - lo);
     for (int i = 0; i < n; i++) {
         double x = ((double)(lo + i) - center + 0.5) / stretch;
@@ -191,7 +197,7 @@ static struct taps make_taps(op_call *c, const struct axis *a, enum mode m)
 {
     bool smooth = m == LINEAR_AA || m == CUBIC_AA;
     double step = step_of(a, m), reach = step > 1 ? step : 1;
-    int64_t most = smooth ? (int64_t)ceil(2 * (m == CUBIC_AA ? 2 : 1) * reach) + 2 : 4;
+    int64_t most = smooth ? place_within(ceil(2 * (m == CUBIC_AA ? 2 : 1) * reach) + 2, a->in) : 4;
     int32_t *begin = op_scratch(c, (size_t)(a->out + 1) * sizeof *begin);
     int32_t *at = op_scratch(c, (size_t)(a->out * most) * sizeof *at);
     double *w = op_scratch(c, (size_t)(a->out * most) * sizeof *w);
