@@ -173,11 +173,10 @@ static const char *junit_element(enum verdict v)
 
 static void junit_case(const struct suite_case *c, struct buf *out)
 {
-    const char *last = strrchr(c->node, ':');
     buf_adds(out, "    <testcase classname=\"");
     xml(out, c->unit->name);
     buf_adds(out, "\" name=\"");
-    xml(out, last && last > c->node ? c->node : c->node);
+    xml(out, c->node);
     buf_addf(out, "\" time=\"%.3f\"", c->ms / 1000);
     if (c->verdict == VERDICT_PASSED) {
         buf_adds(out, "/>\n");

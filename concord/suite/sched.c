@@ -363,21 +363,17 @@ static int on_zygote_line(struct hub *h, struct zygote *z, const json_t *message
 static int on_zygote_gone(struct hub *h, struct zygote *z)
 {
     char *words = worker_last_words(&z->worker);
-    bool greeted = z->greeted;
+    const bool greeted = z->greeted;
     int wait_status = worker_stop(&z->worker), status = 0;
     z->active = false;
     for (size_t i = h->openings.len; i-- > 0 && !status;)
         if (i < h->openings.len && h->openings.ptr[i]->zygote == z)
             status = unit_gone(h, h->openings.ptr[i], -1);
-    if (!status && (!greeted || z->restarts++ >= MAX_RESTARTS)) {
-        bool killed = WIFSIGNALED(wait_status);
-        if (!greeted && killed && z->restarts++ < MAX_RESTARTS)
-            greeted = true;
-        else
-            status = err_set(h->e, "the warm process of the %s side ended %s (%s %d): %s", side_name(z->side),
-                             greeted ? "again and again" : "while it started", killed ? "signal" : "status",
-                             killed ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status), words);
-    }
+    const bool killed = WIFSIGNALED(wait_status), again = (greeted || killed) && z->restarts++ < MAX_RESTARTS;
+    if (!status && !again)
+        status = err_set(h->e, "the warm process of the %s side ended %s (%s %d): %s", side_name(z->side),
+                         greeted ? "again and again" : "while it started", killed ? "signal" : "status",
+                         killed ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status), words);
     free(words);
     return status ? status : start_zygote(h, z);
 }

@@ -271,7 +271,7 @@ int rt_vmm_import(int device, int fd, uint64_t offset, uint64_t size, aclrtDrvMe
 
 int rt_vmm_map_object(int device, int fd, uint64_t offset, uint64_t size, char **address)
 {
-    aclrtDrvMemHandle handle;
+    aclrtDrvMemHandle handle = NULL;
     int code = rt_vmm_import(device, fd, offset, size, &handle);
     if (code) return code;
     pthread_mutex_lock(&lock);
