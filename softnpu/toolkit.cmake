@@ -28,7 +28,7 @@ else()
 endif()
 
 add_executable(softnpu_launcher tools/softnpu.c tools/layout.c)
-add_executable(softnpu_smi tools/smi.c runtime/usage_file.c runtime/soc.c)
+add_executable(softnpu_smi tools/smi.c runtime/usage_file.c runtime/soc.c runtime/variable.c)
 foreach(tool softnpu_launcher softnpu_smi)
   target_link_libraries(${tool} PRIVATE softnpu_flags)
 endforeach()

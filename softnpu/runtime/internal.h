@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { RT_MAX_DEVICES = 16 };
 #define RT_CAPACITY (rt_settings()->soc->memory)
 
 /* ---- the windows (arena.c) --------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * counting themselves in under the lock; the caller leaves when its own loop found no more pieces and no
  * worker holds the job. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/variable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,19 +41,9 @@ static void after_fork(void)
 
 static void count_threads(void)
 {
-    const char *v = getenv("SOFTNPU_THREADS");
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
-    threads = cores;
-    if (v && *v) {
-        char *end;
-        long n = strtol(v, &end, 10);
-        if (*end || n < 1 || n > 1024) {
-            fprintf(stderr, "softnpu: SOFTNPU_THREADS=%s: expected a whole number from 1 to 1024\n", v);
-            _Exit(2);
-        }
-        threads = (int)n;
-    }
+    threads = variable_number("softnpu", "SOFTNPU_THREADS", 1, 1024, cores);
     if (threads < 1) threads = 1;
     pthread_atfork(NULL, NULL, after_fork);
 }

@@ -1,5 +1,6 @@
 /* settings.c - the environment variables, read once. */
 #include "softnpu/runtime/internal.h"
+#include "softnpu/runtime/variable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,31 +19,6 @@ static const char *text(const char *name, const char *otherwise)
 {
     const char *v = getenv(name);
     return v && *v ? v : otherwise;
-}
-
-/* A whole number in [lo, hi]; anything else ends the process with one line: a device must not guess its
- * shape. */
-static int number(const char *name, int lo, int hi, int otherwise)
-{
-    const char *v = getenv(name);
-    if (!v || !*v) return otherwise;
-    char *end;
-    long n = strtol(v, &end, 10);
-    if (*end || n < lo || n > hi) {
-        fprintf(stderr, "softnpu: %s=%s: expected a whole number from %d to %d\n", name, v, lo, hi);
-        _Exit(2);
-    }
-    return (int)n;
-}
-
-static const struct soc *soc(void)
-{
-    const struct soc *s = soc_find(getenv("SOFTNPU_SOC"));
-    if (s) return s;
-    char names[512];
-    fprintf(stderr, "softnpu: SOFTNPU_SOC=%s: expected one of %s\n", getenv("SOFTNPU_SOC"),
-            soc_names(names, sizeof names));
-    _Exit(2);
 }
 
 /* Of no devices at all nothing can be hidden. */
@@ -68,9 +44,9 @@ static void read_settings(void)
         .blocking = is_on("SOFTNPU_BLOCKING"),
         .accept_any = !strcmp(text("SOFTNPU_ACCEPT", ""), "any"),
         .hf32 = is_on("SOFTNPU_HF32"),
-        .devices = number("SOFTNPU_DEVICES", 0, RT_MAX_DEVICES, 1),
-        .address_gib = number("SOFTNPU_ADDRESS_GIB", 64, 8192, 8192),
-        .soc = soc(),
+        .devices = variable_devices("softnpu"),
+        .address_gib = variable_number("softnpu", "SOFTNPU_ADDRESS_GIB", 64, 8192, 8192),
+        .soc = variable_soc("softnpu"),
         .trace = text("SOFTNPU_TRACE", NULL),
         .counts = text("SOFTNPU_COUNTS", NULL),
     };

@@ -35,10 +35,10 @@ const char *soc_names(char *out, int size)
     return out;
 }
 
-int soc_visible(const char *list, int n, int out[16])
+int soc_visible(const char *list, int n, int out[RT_MAX_DEVICES])
 {
     int count = 0;
-    bool seen[16] = {false};
+    bool seen[RT_MAX_DEVICES] = {false};
     if (!list) {
         for (; count < n; count++) out[count] = count;
         return count;

@@ -1,6 +1,6 @@
 /* smi.c - softnpu-smi: devices, memory and processes, in the manner of npu-smi. */
-#include "softnpu/runtime/soc.h"
 #include "softnpu/runtime/usage.h"
+#include "softnpu/runtime/variable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,35 +11,13 @@ static const char usage[] =
     "       softnpu-smi info -l                       the devices' numbers\n"
     "       softnpu-smi info -t memory|usages|board|proc-mem -i N   one device, a line a fact\n";
 
+static int devices; /* how many, and of which kind: set by main */
+static const struct soc *soc;
+
 static void rule(void)
 {
     puts(
         "+---------------------------+---------------+----------------------------------------------------+");
-}
-
-enum { MAX_DEVICES = 16 };
-
-static int device_count(void)
-{
-    const char *v = getenv("SOFTNPU_DEVICES");
-    return v && *v ? atoi(v) : 1;
-}
-
-/* The runtime refuses such settings with the same words. */
-static bool settings_hold(void)
-{
-    const char *v = getenv("SOFTNPU_DEVICES");
-    char *end, names[512];
-    long n = v && *v ? strtol(v, &end, 10) : 1;
-    if (v && *v && (*end || n < 0 || n > MAX_DEVICES))
-        return fprintf(stderr, "softnpu-smi: SOFTNPU_DEVICES=%s: expected a whole number from 0 to %d\n", v,
-                       MAX_DEVICES),
-               false;
-    if (!soc_find(getenv("SOFTNPU_SOC")))
-        return fprintf(stderr, "softnpu-smi: SOFTNPU_SOC=%s: expected one of %s\n", getenv("SOFTNPU_SOC"),
-                       soc_names(names, sizeof names)),
-               false;
-    return true;
 }
 
 /* Copies the slots of living processes that hold memory on the device; their number. */
@@ -61,23 +39,18 @@ static unsigned long long used_mb(struct usage_slot **s, int n)
     return (bytes + (1 << 20) - 1) >> 20;
 }
 
-static const struct soc *soc(void)
-{
-    return soc_find(getenv("SOFTNPU_SOC"));
-}
-
 /* As npu-smi writes it: without "Ascend". */
 static const char *model(void)
 {
-    return soc()->name + strlen("Ascend");
+    return soc->name + strlen("Ascend");
 }
 
 static unsigned long long capacity_mb(void)
 {
-    return soc()->memory >> 20;
+    return soc->memory >> 20;
 }
 
-static void print_table(struct usage_table *t, int devices)
+static void print_table(struct usage_table *t)
 {
     struct usage_slot *slots[USAGE_SLOTS];
     const char *name = model();
@@ -118,7 +91,7 @@ static void print_text(const char *s)
     putchar('"');
 }
 
-static void print_json(struct usage_table *t, int devices)
+static void print_json(struct usage_table *t)
 {
     struct usage_slot *slots[USAGE_SLOTS];
     printf("{\"kind\": \"software\", \"devices\": [");
@@ -137,7 +110,7 @@ static void print_json(struct usage_table *t, int devices)
     puts("]}");
 }
 
-static void print_list(int devices)
+static void print_list(void)
 {
     printf("\tTotal Count                    : %d\n", devices);
     for (int d = 0; d < devices; d++)
@@ -174,8 +147,8 @@ static void print_board(struct usage_slot **slots, int n)
     fact("Product Name", model());
     fact("Manufacturer", "softnpu (software device)");
     fact("Software Version", SOFTNPU_VERSION);
-    number("Cube Cores", (unsigned long long)soc()->cube_cores);
-    number("Vector Cores", (unsigned long long)soc()->vector_cores);
+    number("Cube Cores", (unsigned long long)soc->cube_cores);
+    number("Vector Cores", (unsigned long long)soc->vector_cores);
 }
 
 static void print_processes(struct usage_slot **slots, int n)
@@ -204,9 +177,9 @@ static int query(struct usage_table *t, int argc, char **argv)
     if (argc != 6 || !what || !device) return fputs(usage, stderr), 2;
     char *end;
     long d = strtol(device, &end, 10);
-    if (*end || !*device || d < 0 || d >= device_count())
+    if (*end || !*device || d < 0 || d >= devices)
         return fprintf(stderr, "softnpu-smi: no device %s: there are %d (SOFTNPU_DEVICES)\n", device,
-                       device_count()),
+                       devices),
                2;
     for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
         if (strcmp(queries[i].name, what)) continue;
@@ -225,10 +198,10 @@ int main(int argc, char **argv)
     bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (argc == 2 && !strcmp(argv[1], "--help")) return fputs(usage, stdout), 0;
     if (argc < 2 || strcmp(argv[1], "info")) return fputs(usage, stderr), 2;
-    if (!settings_hold()) return 2;
+    devices = variable_devices("softnpu-smi"), soc = variable_soc("softnpu-smi");
     struct usage_table *t = usage_map(false);
-    if (argc == 3 && !strcmp(argv[2], "-l")) return print_list(device_count()), 0;
+    if (argc == 3 && !strcmp(argv[2], "-l")) return print_list(), 0;
     if (argc > 2 && !json) return query(t, argc, argv);
-    (json ? print_json : print_table)(t, device_count());
+    (json ? print_json : print_table)(t);
     return 0;
 }
