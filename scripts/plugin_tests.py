@@ -9,8 +9,8 @@ of that name is later than the wheel, and its tests ask for what the wheel has n
 The environment of RELEASE must exist (concord env create RELEASE). What the tests need besides it is installed into
 .cache/plugin_tests. Which files are run stands in tests/conformance/plugin_runtime.txt; why a test fails, in
 tests/conformance/plugin_causes.tsv. --out is a table of test, outcome, cause and message; with --resume a file that
-stands in it whole is not run again, so that a long run can be done in pieces. Exit status: 0 when at least 95 % of the tests that ran passed and every
-failure has a cause on record, otherwise 1.
+stands in it whole is not run again, so that a long run can be done in pieces. Exit status: 0 when at least 95 % of the
+tests that ran passed and every failure has a cause on record, otherwise 1.
 """
 
 import argparse

@@ -37,7 +37,7 @@ const struct attend_layout *attend_layout(const char *name, size_t n)
 static const struct attend_layout *find_layout(const op_call *c, const struct flash *f)
 {
     const char *name = c->arg[f->scale + LAYOUT].str;
-    const struct attend_layout *l = name ? attend_layout(name, strlen(name)) : NULL;
+    const struct attend_layout *l = attend_layout(name, strlen(name));
     return l && strcmp(l->name, "NBSD") ? l : NULL; /* that one is an output of inference only */
 }
 
@@ -75,7 +75,7 @@ static int make_views(const op_call *c, const struct flash *f, struct attend_vie
     const aclTensor *q = c->arg[0].t, *k = c->arg[1].t, *v = c->arg[2].t;
     if (!l)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID, "inputLayout %s, expected BNSD, BSND, BSH or SBH",
-                       c->arg[f->scale + LAYOUT].str ? c->arg[f->scale + LAYOUT].str : "null");
+                       c->arg[f->scale + LAYOUT].str);
     bool good = heads >= 1 && attend_heads(q, l, heads, &w->q);
     int64_t d = good ? w->q.dim[3] : 0;
     int64_t kv = good && l->n < 0 && d > 0 ? k->dim[(int)l->d] / d : heads;

@@ -22,8 +22,7 @@ static int check_refused(const op_call *c, const struct infer *f)
         if (p->kind == OPK_IAQ ? c->arg[i].ia && c->arg[i].ia->n : c->arg[i].t && sn_numel(c->arg[i].t))
             return op_fail(c, ACLNN_ERR_PARAM_INVALID, "%s is not supported by softnpu", p->name);
     }
-    if (c->arg[KEY].tl->n != 1 || c->arg[VALUE].tl->n != 1 || !c->arg[KEY].tl->v[0] ||
-        !c->arg[VALUE].tl->v[0])
+    if (c->arg[KEY].tl->n != 1 || c->arg[VALUE].tl->n != 1)
         return op_fail(c, ACLNN_ERR_PARAM_INVALID,
                        "key and value must be one tensor each: lists of %llu are not "
                        "supported by softnpu",
@@ -40,7 +39,7 @@ static int check_refused(const op_call *c, const struct infer *f)
 static int make_views(const op_call *c, const struct infer *f, struct attend_views *w)
 {
     const op_arg *option = c->arg + f->heads;
-    const char *name = option[LAYOUT].str ? option[LAYOUT].str : "BSH", *bar = strchr(name, '_');
+    const char *name = option[LAYOUT].str, *bar = strchr(name, '_');
     size_t n = bar ? (size_t)(bar - name) : strlen(name);
     const struct attend_layout *in = attend_layout(name, n),
                                *out = bar ? attend_layout(bar + 1, strlen(bar + 1)) : in;
@@ -190,7 +189,7 @@ static int run_infer(op_call *c)
     if (mask && a.mode <= ALL_MASK && mask_view(mask, w, &v))
         a.mask = attend_broadcast(c, &v, mask->dtype, w->skv, a.mask_at);
     if (pse) a.pse = attend_broadcast(c, pse, ACL_FLOAT, w->skv, a.pse_at);
-    a.max = op_scratch(c, (size_t)rows * 8 * sizeof *a.max),
+    a.max = op_scratch(c, (size_t)rows * 8 * sizeof *a.max);
     a.sum = op_scratch(c, (size_t)rows * 8 * sizeof *a.sum);
     a.out = op_out(c, &w->out, ACL_FLOAT);
     attend_forward(&a);

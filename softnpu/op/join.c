@@ -193,7 +193,6 @@ static int check_pieces(op_call *c, int list_arg)
     if (r) return r;
     for (uint64_t i = 0; i < list->n; i++) {
         const aclTensor *t = list->v[i];
-        if (!t) return op_fail(c, ACLNN_ERR_PARAM_NULLPTR, "out[%llu] is null", (unsigned long long)i);
         bool fits = t->rank == self->rank && t->rank > 0;
         for (int k = 0; fits && k < t->rank; k++) fits = k == d || t->dim[k] == self->dim[k];
         if (!fits)

@@ -373,7 +373,7 @@ static int check_arguments(const op_call *c)
     int e = 0;
     for (int i = 0; i < c->row->nparam && !e; i++) {
         int kind = c->row->param[i].kind;
-        if (kind <= OPK_IO && kind != OPK_S && c->arg[i].t) e = check_tensor(c, i, c->arg[i].t);
+        if (kind <= OPK_IO && c->arg[i].t) e = check_tensor(c, i, c->arg[i].t);
         if (!op_is_tensor_list(kind)) continue;
         for (uint64_t k = 0; k < c->arg[i].tl->n && !e; k++)
             if (c->arg[i].tl->v[k]) e = check_tensor(c, i, c->arg[i].tl->v[k]);

@@ -15,6 +15,7 @@ TEST_OP(aclnnRelu, const aclTensor *, aclTensor *)
 TEST_OP(aclnnInplaceCopy, aclTensor *, const aclTensor *)
 TEST_OP(aclnnCast, const aclTensor *, aclDataType, aclTensor *)
 TEST_OP(aclnnNonzero, const aclTensor *, aclTensor *)
+TEST_OP(aclnnCat, const aclTensorList *, int64_t, aclTensor *)
 
 static aclScalar one = {ACL_INT64, {.i = 1}};
 
@@ -39,6 +40,19 @@ static void nulls_are_161001(void **state)
     test_drop(odd);
 }
 
+static void null_list_elements_are_161001(void **state)
+{
+    (void)state;
+    const int64_t n = 3, m = 6;
+    aclTensor *t = test_tensor(ACL_FLOAT, 1, &n), *out = test_tensor(ACL_FLOAT, 1, &m);
+    const aclTensor *pair[] = {t, NULL};
+    aclTensorList *list = aclCreateTensorList(pair, 2);
+    assert_int_equal(TEST_CALL(aclnnCat, list, 0, out), ACLNN_ERR_PARAM_NULLPTR);
+    assert_non_null(strstr(aclGetRecentErrMsg(), "tensors[1] is null"));
+    assert_int_equal(aclDestroyTensorList(list), 0); /* and t with it */
+    test_drop(out);
+}
+
 static void refusals_say_what_and_why(void **state)
 {
     (void)state;
@@ -56,7 +70,8 @@ static void refusals_say_what_and_why(void **state)
     assert_int_equal(TEST_CALL(aclnnCast, f, ACL_INT32, f), ACLNN_ERR_PARAM_INVALID);
     aclTensor *i = test_tensor(ACL_INT32, 1, &n);
     assert_int_equal(TEST_CALL(aclnnInplaceAdd, i, f, &one), ACLNN_ERR_PARAM_INVALID);
-    assert_non_null(strstr(aclGetRecentErrMsg(), "DT_FLOAT can't be cast to the desired output type DT_INT32 of selfRef"));
+    assert_non_null(strstr(aclGetRecentErrMsg(),
+                           "DT_FLOAT can't be cast to the desired output type DT_INT32 of selfRef"));
     test_drop(f);
     test_drop(c);
     test_drop(g);
@@ -337,6 +352,7 @@ static int run_all(void)
     setenv("SOFTNPU_COUNTS", counts_path, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nulls_are_161001),
+        cmocka_unit_test(null_list_elements_are_161001),
         cmocka_unit_test(refusals_say_what_and_why),
         cmocka_unit_test(ranks_and_addresses),
         cmocka_unit_test(arguments_are_copied),
