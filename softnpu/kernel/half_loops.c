@@ -141,10 +141,15 @@ V_INLINE void vf_gelu(vf *v)
     LOOP2(MAX, H, a = VF_SELECT((a != a) | (a > b), a, b))                                                   \
     LOOP2(MIN, H, a = VF_SELECT((a != a) | (a < b), a, b))                                                   \
     BITS(ABS, H, &0x7fff)                                                                                    \
-    BITS(NEG, H, ^0x8000) LOOP1(SQUARE, H, a = a * a) LOOP1(RECIPROCAL, H, a = 1 / a)                        \
-        LOOP1(SQRT, H, vf_sqrt(&a)) LOOP1(RSQRT, H, (vf_sqrt(&a), a = 1 / a))                                \
-            LOOP1(SIGMOID, H, vf_sigmoid(&a)) LOOP1(SILU, H, vf_silu(&a)) LOOP1(GELU, H, vf_gelu(&a))        \
-                LOOP1(RELU, H, a = VF_SELECT(a < (vf){0}, (vf){0}, a))
+    BITS(NEG, H, ^0x8000)                                                                                    \
+    LOOP1(SQUARE, H, a = a * a)                                                                              \
+    LOOP1(RECIPROCAL, H, a = 1 / a)                                                                          \
+    LOOP1(SQRT, H, vf_sqrt(&a))                                                                              \
+    LOOP1(RSQRT, H, (vf_sqrt(&a), a = 1 / a))                                                                \
+    LOOP1(SIGMOID, H, vf_sigmoid(&a))                                                                        \
+    LOOP1(SILU, H, vf_silu(&a))                                                                              \
+    LOOP1(GELU, H, vf_gelu(&a))                                                                              \
+    LOOP1(RELU, H, a = VF_SELECT(a < (vf){0}, (vf){0}, a))
 LOOPS(f16)
 LOOPS(bf16)
 

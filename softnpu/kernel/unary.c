@@ -160,7 +160,6 @@ LOOP(SIGNBIT, BOOL, uint8_t, a & 0)
 LOOP(NOT, BOOL, uint8_t, !a)
 LOOP(LNOT, BOOL, uint8_t, !a)
 
-/* COPY: what rounds or cleans nothing of an integer. */
 /* x to a multiple of ten, within int64; multiples beyond it leave 0. */
 static inline int64_t rounded_to(double x, double ten)
 {
@@ -168,6 +167,7 @@ static inline int64_t rounded_to(double x, double ten)
     return y >= 0x1p63 ? INT64_MAX : y < -0x1p63 ? INT64_MIN : (int64_t)y;
 }
 
+/* COPY: what rounds or cleans nothing of an integer. */
 #define INTEGER_LOOPS(T)                                                                                     \
     LOOP(SQUARE, T, T##_t, (T##_u)a *(T##_u)a)                                                               \
     LOOP(CUBE, T, T##_t, (T##_u)a *(T##_u)a *(T##_u)a)                                                       \
