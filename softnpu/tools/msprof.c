@@ -1,12 +1,18 @@
 /* msprof.c - `msprof --export=on --output=DIR`, which the plugin's profiler calls to have its data converted.
  *
  * The device writes trace and kernels in their final form when collection stops (runtime/profile.c);
- * exporting puts them where they are expected: from DIR/host/data into DIR/mindstudio_profiler_output. */
+ * exporting puts them where they are expected: from DIR/host/data into DIR/mindstudio_profiler_output. The
+ * plugin's parser takes the table for the sign that all is there: the trace goes first. It looks every 0.1 s
+ * (torch_npu/profiler/analysis/prof_view/cann_parse/_cann_export.py) and its task manager does not wait for
+ * that look once everything else is done, so an export that ends at once would be missed. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 100 }; /* between two looks of the plugin */
 
 static const char usage[] =
     "usage: msprof --export=on [--type=text] --output=DIR   puts a profile's trace and kernel table into\n"
@@ -26,24 +32,33 @@ static int copy(const char *from, const char *to)
     return ok;
 }
 
-/* Files exported, -1 after a message. */
-static int export_all(const char *folder)
+/* Files exported whose names begin so, -1 after a message. */
+static int export_some(const char *data, const char *output, const char *prefix)
 {
-    char data[4096], output[4096], from[4400], to[4400];
-    snprintf(data, sizeof data, "%s/host/data", folder);
-    snprintf(output, sizeof output, "%s/mindstudio_profiler_output", folder);
-    if (mkdir(output, 0750) && errno != EEXIST)
-        return fprintf(stderr, "msprof: cannot make %s: %s\n", output, strerror(errno)), -1;
+    char from[4400], to[4400];
     DIR *d = opendir(data);
     int n = 0;
     for (struct dirent *e; d && n >= 0 && (e = readdir(d));) {
-        if (strncmp(e->d_name, "msprof_", 7) && strncmp(e->d_name, "op_summary_", 11)) continue;
+        if (strncmp(e->d_name, prefix, strlen(prefix))) continue;
         snprintf(from, sizeof from, "%s/%s", data, e->d_name);
         snprintf(to, sizeof to, "%s/%s", output, e->d_name);
         n = copy(from, to) ? n + 1 : -1;
     }
     if (d) closedir(d);
     return n;
+}
+
+/* Files exported, -1 after a message. */
+static int export_all(const char *folder)
+{
+    char data[4096], output[4096];
+    snprintf(data, sizeof data, "%s/host/data", folder);
+    snprintf(output, sizeof output, "%s/mindstudio_profiler_output", folder);
+    if (mkdir(output, 0750) && errno != EEXIST)
+        return fprintf(stderr, "msprof: cannot make %s: %s\n", output, strerror(errno)), -1;
+    const int traces = export_some(data, output, "msprof_"),
+              tables = traces < 0 ? -1 : export_some(data, output, "op_summary_");
+    return tables < 0 ? -1 : traces + tables;
 }
 
 int main(int argc, char **argv)
@@ -71,5 +86,6 @@ int main(int argc, char **argv)
     if (!n)
         fprintf(stderr, "msprof: %s holds no profile of the software device, or it was not stopped\n",
                 output);
+    if (n > 0) usleep(2 * LOOK_MS * 1000);
     return n < 1;
 }
